@@ -4,8 +4,8 @@
 
 - `node/` in the folder goes to the board as it is: main.py, the loader, the application in slot a.
   Settings and secrets are added (docs/node.md).
-- `node-N.img` and `node-N.manifest` are for `python -m firmware.depot`. The manifest is signed with
-  the key, which the nodes have as `update_key`; without one there are none.
+- `node-N.img` and `node-N.manifest` are for `python -m firmware.ota_server`. The manifest is signed
+  with the key, which the nodes have as `update_key`; without one there are none.
 
 The formats of both stand in app/ota.py, which reads them.
 """

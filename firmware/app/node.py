@@ -102,9 +102,19 @@ class Node:
             self._store = Store(self._files, STORE_PATH)
             self._store.sent(kept.oldest_unsent - 1)
             self._measure()
-        talk = self._talk_of(kept)
-        if self._is_time_to_talk(talk):
-            self._have(talk)
+        talk = Talk(
+            settings=self._settings,
+            kept=kept,
+            clock=self._clock,
+            slots=self._slots,
+            watch=self._watch,
+            log=self._log,
+            files=self._files,
+            update=self._update,
+            is_safe=self._is_safe,
+        )
+        if self._must_talk(talk):
+            self._talk(talk)
         if self._store:
             kept.oldest_unsent = self._store.oldest_unsent
         self._slots.lived(self._is_safe)
@@ -200,13 +210,7 @@ class Node:
 
     # Talking
 
-    def _talk_of(self, kept: Kept) -> Talk:
-        talk = Talk(self._settings, kept, self._clock, self._slots, self._watch, self._log)
-        talk.files, talk.update, talk.is_safe = self._files, self._update, self._is_safe
-        talk.store, talk.unsaved = self._store, self._unsaved
-        return talk
-
-    def _is_time_to_talk(self, talk: Talk) -> bool:
+    def _must_talk(self, talk: Talk) -> bool:
         kept = self._kept
         kept.ask_in = max(0, kept.ask_in - 1)
         kept.listen_in = max(0, kept.listen_in - 1)
@@ -214,11 +218,11 @@ class Node:
             kept.skip -= 1
             return False
         waiting = self._store.waiting if self._store else 0
-        return bool(waiting or self._unsaved or not kept.listen_in or talk.has_news)
+        return bool(waiting or self._unsaved or not kept.listen_in or talk.is_state_due)
 
-    def _have(self, talk: Talk) -> None:
+    def _talk(self, talk: Talk) -> None:
         try:
-            talk.run(self._board)
+            talk.run(self._board, self._store, self._unsaved)
         except OSError as error:
             self._log(INFO if talk.heard else WARNING, self._watch.what + ": " + repr(error))
         finally:

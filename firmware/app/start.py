@@ -2,10 +2,10 @@
 
 import gc
 
-from . import settings as told
 from .board import Board
 from .log import ERROR, INFO, Log
 from .node import Node
+from .settings import load, load_secrets
 from .version import NUMBER
 
 TYPE_CHECKING = False
@@ -18,8 +18,8 @@ UNUSABLE_SLEEP_MS = 3_600_000
 
 def run(files: "Files", slots: "Slots", is_safe: bool) -> None:
     """Returns to be restarted; where the board sleeps deeply it does not return from a sleep."""
-    settings = told.load(files)
-    secrets = told.load_secrets(files, settings)
+    settings = load(files)
+    secrets = load_secrets(files, settings)
     log = Log(settings.log_level)
     board = Board(files, settings, secrets)
     log(INFO, f"{settings.id} {NUMBER} in {slots.name}" + is_safe * ", safe mode")

@@ -11,10 +11,10 @@ from random import getrandbits
 from struct import unpack_from
 
 from . import senml
-from . import settings as told
 from .bounded import Bounded
 from .link import FRAME_OCTETS, Link
 from .log import DEBUG, ERROR, INFO
+from .settings import change
 from .version import NUMBER
 
 try:
@@ -29,22 +29,28 @@ from ..mqttsn.snapshot import put_back, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
     from ..loader.files import Files
     from ..loader.slots import Slots
     from .clock import Clock
     from .kept import Kept
     from .log import Log
-    from .node import Board
     from .ota import Update
     from .settings import Settings
     from .store import Store
     from .watch import Watch
 
+    class Radio(Protocol):
+        """What is needed of the board."""
+
+        def join(self, watch: Watch) -> None: ...
+        def transport(self) -> Any: ...
+
+
 STAMP = ">IHB"  # of a stored reading: seconds, era, number of records
 STATE_OCTETS_MAX = FRAME_OCTETS - 16
-TELL_EVERY_S = 86_400
+STATE_EVERY_S = 86_400
 ASK_AGAIN_WAKES = 32  # after a question that nobody answered
 ANSWER_MAX = 100  # letters
 CRASH_PATH = "/crash.txt"
@@ -59,13 +65,6 @@ _REFUSALS = (-2, -3)  # return codes of the gateway: invalid topic, not supporte
 
 
 class Talk:
-    # What the node sets.
-    files: "Files"
-    store: "Store | None"
-    update: "Update"
-    unsaved: list[bytes]
-    is_safe: bool
-
     def __init__(
         self,
         settings: "Settings",
@@ -74,6 +73,9 @@ class Talk:
         slots: "Slots",
         watch: "Watch",
         log: "Log",
+        files: "Files",
+        update: "Update",
+        is_safe: bool,
     ) -> None:
         self._settings = settings
         self._kept = kept
@@ -81,12 +83,18 @@ class Talk:
         self._slots = slots
         self._watch = watch
         self._log = log
+        self._files = files
+        self._update = update
+        self._is_safe = is_safe
         self._refused = ""  # what was wrong with the last settings
         self.heard = 0  # frames
         self.restarts = self._is_refused = False
 
-    def run(self, board: "Board") -> None:
-        """Raises OSError when the network, the gateway or the time for it ends."""
+    def run(self, board: "Radio", store: "Store | None", unsaved: list[bytes]) -> None:
+        """`unsaved`: readings that the flash did not take; what is sent is removed.
+
+        Raises OSError when the network, the gateway or the time for it ends.
+        """
         settings, kept = self._settings, self._kept
         self._watch.step("join", _JOIN_MS)
         board.join(self._watch)
@@ -96,10 +104,10 @@ class Talk:
         put_back(client, kept.session)
         self._link = Link(client, settings.topic)
         try:
-            self._send_all()
+            self._send_all(store, unsaved)
             self._listen()
             self._learn_time()
-            self._tell()
+            self._report(store)
             self._fetch()
             self._watch.step("rest", _LISTEN_MS)
             self._link.rest(settings.silence_s)
@@ -110,10 +118,10 @@ class Talk:
 
     # Readings
 
-    def _send_all(self) -> None:
+    def _send_all(self, store: "Store | None", unsaved: list[bytes]) -> None:
         """A gateway or broker that refuses a reading hears all else; the reading stays."""
         try:
-            self._send()
+            self._send(store, unsaved)
         except OSError as error:
             if error.args[0] not in _REFUSALS:
                 raise
@@ -121,9 +129,8 @@ class Talk:
             self._kept.trying = 0  # what is said next has its message id
             self._log(ERROR, f"the gateway refuses {self._settings.topic}: {error.args[0]}")
 
-    def _send(self) -> None:
+    def _send(self, store: "Store | None", unsaved: list[bytes]) -> None:
         self._watch.step("send", _SEND_MS)
-        store = self.store
         oldest = store.oldest() if store else None
         while store and oldest:
             sequence, reading = oldest
@@ -139,9 +146,9 @@ class Talk:
             self._log(DEBUG, f"sent {sequence}")
             self._watch.step("send", _SEND_MS)
             oldest = store.oldest()
-        while self.unsaved:
-            self._publish(self._packed(0, self.unsaved[0]), False)
-            del self.unsaved[0]
+        while unsaved:
+            self._publish(self._packed(0, unsaved[0]), False)
+            del unsaved[0]
 
     def _packed(self, sequence: int, reading: bytes) -> bytes:
         seconds, era, count = unpack_from(STAMP, reading)
@@ -157,18 +164,18 @@ class Talk:
 
     def _listen(self) -> None:
         kept = self._kept
-        if kept.listen_in and not self.is_safe and not self.update.is_wanted:
+        if kept.listen_in and not self._is_safe and not self._update.is_wanted:
             return
         self._watch.step("listen", _LISTEN_MS)
         self._link.listen(self._settings.silence_s, self._watch.left())
         kept.listen_in = self._settings.listen_every
         if self._link.settings:
-            problem = told.change(self.files, self._settings, self._link.settings)
+            problem = change(self._files, self._settings, self._link.settings)
             self._refused = ("refused: " + problem)[:ANSWER_MAX] if problem else "taken"
             self._log(INFO, "settings " + self._refused)
             kept.told = 0
         if self._link.update is not None:
-            self.update.offered(self._link.update)
+            self._update.offered(self._link.update)
 
     def _learn_time(self) -> None:
         kept = self._kept
@@ -191,35 +198,35 @@ class Talk:
             if self._clock.learn(unix_ms, ticks_diff(ticks_ms(), start)):
                 kept.ask_in = 0
 
-    # What the node says of itself
+    # The node's state
 
     @property
-    def has_news(self) -> bool:
-        """Whether what matters of the state is not what was told last, or that is long ago."""
+    def is_state_due(self) -> bool:
+        """Whether the state differs from the one last published, or that is long ago."""
         age_s = self._clock.seconds() - self._kept.told_at
-        return self._kept.told != self._check() or age_s >= TELL_EVERY_S
+        return self._kept.told != self._check() or age_s >= STATE_EVERY_S
 
-    def _tell(self) -> None:
-        if self.has_news:
+    def _report(self, store: "Store | None") -> None:
+        if self.is_state_due:
             self._watch.step("tell", _LISTEN_MS)
-            self._client.publish(self._link.state, self._state(), 1, retain=1)
+            self._client.publish(self._link.state, self._state(store), 1, retain=1)
             self._kept.told, self._kept.told_at = self._check(), self._clock.seconds()
 
     def _check(self) -> int:
-        essence = f"{NUMBER} {self._slots.name} {self._mode} {self.update.said} {self._is_refused}"
+        essence = f"{NUMBER} {self._slots.name} {self._mode} {self._update.said} {self._is_refused}"
         return crc32(essence.encode())
 
     @property
     def _mode(self) -> str:
-        if self.is_safe:
+        if self._is_safe:
             return "safe"
         return "trial" if self._slots.is_trial else "normal"
 
-    def _state(self) -> bytes:
-        slots, store = self._slots, self.store
+    def _state(self, store: "Store | None") -> bytes:
+        slots = self._slots
         trouble = list(self._log.trouble)
-        if self.is_safe:
-            trouble = [self._last_words()] + trouble
+        if self._is_safe:
+            trouble = [self._crash()] + trouble
         state: dict[str, Any] = {
             "app": NUMBER,
             "slot": slots.name,
@@ -228,7 +235,7 @@ class Talk:
             "waiting": store.waiting if store else 0,
             "dropped": store.dropped if store else 0,
             "settings": self._refused,
-            "update": self.update.said,
+            "update": self._update.said,
             "trouble": trouble,
         }
         while True:
@@ -237,9 +244,9 @@ class Talk:
                 return found[:STATE_OCTETS_MAX]
             trouble.pop()
 
-    def _last_words(self) -> str:
+    def _crash(self) -> str:
         try:
-            with self.files.open(CRASH_PATH, "rb") as file:
+            with self._files.open(CRASH_PATH, "rb") as file:
                 lines: list[str] = file.read(1024).decode().strip().split("\n")
         except (OSError, ValueError):
             return "died without a word"
@@ -249,7 +256,7 @@ class Talk:
 
     def _fetch(self) -> None:
         """Never on trial: the other slot is what this one falls back to."""
-        if not self.update.is_wanted or self._slots.is_trial:
+        if not self._update.is_wanted or self._slots.is_trial:
             return
         self._watch.step("update", self._watch.budget())
-        self.restarts = self.update.fetch(self._link, self._watch.left)
+        self.restarts = self._update.fetch(self._link, self._watch.left)

@@ -214,12 +214,12 @@ class Snapshot:
 
     @property
     def _is_connected(self) -> bool:
-        return self.broker.state is LinkState.SETTLED
+        return self.broker.state is LinkState.ACCEPTED
 
     def _upstream_state(self) -> str:
         broker = self.broker
         match broker.state:
-            case LinkState.SETTLED:
+            case LinkState.ACCEPTED:
                 return f"connected to {self.broker_url}"
             case LinkState.WAITING if broker.next_try_at is not None:
                 wait_s = max(0.0, broker.next_try_at - self.now())
@@ -314,7 +314,7 @@ def _line_numbers(link: SerialLink) -> LinkNumbers:
             lost=counters.lost,
             bytes_received=counters.bytes_in,
             bytes_sent=counters.bytes_out,
-            waiting_bytes=link.waiting_octets,
+            waiting_bytes=link.waiting_bytes,
             frames=frames,
             resyncs=framing.resyncs,
             chatter_bytes=framing.chatter_bytes,

@@ -87,7 +87,7 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
         slow=shown.shell.slow,
         configured=lambda: as_json(shown.in_force.configuration),
         pulse=lambda: (snapshot.pulse(), shown.event_log.changes),
-        looked_at=sampler.looked_at,
+        looked_at=sampler.pages_open,
         peek=reader.peek,
         export=reader.export,
         operating=commands,

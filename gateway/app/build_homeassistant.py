@@ -1,4 +1,4 @@
-"""What Home Assistant is told, from the settings. Imported only when it is wanted."""
+"""Announcements for Home Assistant, from the settings. Imported only when they are enabled."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gateway.presence.values import found_in
 
 def announcements_of(settings: Settings, topics: Topics, latest: Latest) -> Announcements:
     def values_of(client_id: ClientId) -> Values:
-        """What a device said last on each topic; decoded when it goes."""
+        """The last values of a device on each topic; decoded when they are sent."""
         return {each.topic: found_in(each.payload) for each in latest.of(client_id)}
 
-    return Announcements(_announcer(settings, topics), values_of)
+    return Announcements(_documents(settings, topics), values_of)
 
 
-def _announcer(settings: Settings, topics: Topics) -> DiscoveryDocuments:
+def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
     return DiscoveryDocuments(
         topics=topics,
         prefix=settings.home_assistant.discovery_prefix,
         gateway=settings.gateway.name,
         version=version(),
-        wishes=tuple(
+        value_options=tuple(
             ValueOptions(
                 name=each.name,
                 client=each.client,

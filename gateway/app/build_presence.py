@@ -1,4 +1,4 @@
-"""The herald with all that it says, from the parts of the daemon."""
+"""The presence publisher with its queue, from the parts of the daemon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gateway.transports.clock import machine_now, unix_ms_at_zero
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceParts:
-    """The parts that the herald speaks of."""
+    """The parts that presence and statistics are about."""
 
     settings: Settings
     engine: Engine
@@ -73,7 +73,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
 def statistics(
     snapshot: Snapshot, event_log: EventLog, board: Availability | None
 ) -> dict[str, object]:
-    """`tidegate/<name>/stats`. Nothing here goes through all sessions: the board has counted."""
+    """`tidegate/<name>/stats`. Nothing here goes through all sessions: `board` has counted them."""
     engine, journal, rates = snapshot.engine, snapshot.journal(), snapshot.traffic.rates
     document: dict[str, object] = {
         "at": utc(unix_ms_at_zero() / 1000 + machine_now()),

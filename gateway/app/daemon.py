@@ -48,7 +48,7 @@ from gateway.app.shell import Shell
 from gateway.app.stores import Committers, Stores, open_stores
 from gateway.app.watch import Watch
 from gateway.config import Configuration, HostPort
-from gateway.config.regular_file import looked_at
+from gateway.config.regular_file import last_opened
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.core.engine import Engine, EngineOptions
 from gateway.host.compiled import Form
@@ -95,7 +95,7 @@ def serve(
         log.debug("%d files may be open (RLIMIT_NOFILE)", provide(settings))
         credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
     except OverdueError:
-        log.error("%s could not be read within %.0f s", looked_at(), READ_S_MAX)
+        log.error("%s could not be read within %.0f s", last_opened(), READ_S_MAX)
         return ExitCode.UNAVAILABLE  # a supervisor tries again
     except LimitError as error:
         log.error("%s", error)
@@ -196,7 +196,7 @@ class _Parts:
         await self.broker.stop()
         await self.committers.stop(ending)
         self.links.close()
-        await ending.within(self.publisher.noted(), ADMIN_UNTIL_S)
+        await ending.within(self.publisher.flushed(), ADMIN_UNTIL_S)
         if self.admin is not None:
             await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
@@ -265,16 +265,16 @@ async def _serve(
     check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
-    told = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, ending.told, told.set)
+    stop_requested = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ending.on_signal, stop_requested.set)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for `gateway &` in a script
-        loop.add_signal_handler(signal.SIGINT, ending.told, told.set)
+        loop.add_signal_handler(signal.SIGINT, ending.on_signal, stop_requested.set)
     try:
         await parts.start(loop)
         settle()
         if check is not None:
             check.arm()
-        await _until_told(told, loop, parts, supervision)
+        await _until_stopped(stop_requested, loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
         code = ExitCode.UNAVAILABLE
@@ -284,7 +284,7 @@ async def _serve(
         if check is not None:
             check.disarm()
         if ending.is_overdue:
-            ending.leave(code, "not all of it has ended")
+            ending.exit_now(code, "not all of it has ended")
     if code is ExitCode.OK:
         log.info("stopped")
     return code
@@ -355,7 +355,7 @@ def _build(
         sampler=sampler,
     )
     publisher = presence_publisher(parts)
-    shell.report_to(publisher.record, None if sampler is None else sampler.latest.hear)
+    shell.report_to(publisher.record, None if sampler is None else sampler.latest.receive)
     return _Parts(
         engine=engine,
         event_log=event_log,
@@ -468,20 +468,20 @@ def _client_queries(settings: Settings, engine: Engine, links: SensorLinks) -> C
     )
 
 
-async def _until_told(
-    told: asyncio.Event,
+async def _until_stopped(
+    stop_requested: asyncio.Event,
     loop: asyncio.AbstractEventLoop,
     parts: _Parts,
     supervision: Supervision,
 ) -> None:
-    loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
+    loop.add_signal_handler(signal.SIGHUP, supervision.on_hangup, stop_requested.set)
     supervision.started()
     parts.heartbeat.start(loop)
-    while not told.is_set():
+    while not stop_requested.is_set():
         began = time.monotonic()
         parts.keep_house()
         supervision.beat()
         parts.shell.slow.ended(Callback.HOUSEKEEPING, began)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOUSEKEEPING_S):
-                await told.wait()
+                await stop_requested.wait()

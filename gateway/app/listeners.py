@@ -79,7 +79,7 @@ class SensorLinks:
     def look(self) -> None:
         """Each second: addresses come and go under a socket that is bound to them."""
         for number, link in enumerate(self.udp):
-            before, problem = link.lost_address, link.look_at_address()
+            before, problem = link.lost_address, link.check_address()
             if problem is not None and before is None:
                 log.warning("udp%d: %s", number, problem)
             elif problem is None and before is not None:

@@ -56,9 +56,9 @@ class SafeMode:
         return asyncio.run(self._wait(listen))
 
     async def _wait(self, listen: HostPort) -> Configuration | None:
-        told = asyncio.Event()
+        stop_requested = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, told.set)
+            asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         outlive_reload()  # the file is looked at each second anyway
         page = FaultPage(listen, version(), self._faults)
         await page.start()
@@ -68,18 +68,18 @@ class SafeMode:
         )
         self._manager.ready(self._status())
         try:
-            return await self._fixed(told)
+            return await self._fixed(stop_requested)
         finally:
             await page.stop()
 
-    async def _fixed(self, told: asyncio.Event) -> Configuration | None:
+    async def _fixed(self, stop_requested: asyncio.Event) -> Configuration | None:
         reader = SideThread("configuration")
-        while not told.is_set():
+        while not stop_requested.is_set():
             try:
                 async with asyncio.timeout(LOOK_S):
-                    await told.wait()
+                    await stop_requested.wait()
             except TimeoutError:
-                self._manager.alive(asyncio.get_running_loop().time())
+                self._manager.feed_watchdog(asyncio.get_running_loop().time())
                 # A disk that does not answer: one look waits for it, and the next one is later.
                 with contextlib.suppress(BusyError, OverdueError, NoThreadError):
                     configuration = await reader.run(self._look_again, LOOK_S, self._forget)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.cli.called import runnable
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
-from gateway.config.regular_file import looked_at
+from gateway.config.regular_file import last_opened
 from gateway.host.side_thread import OverdueError, within
 
 # A disk that sleeps wakes up within that; one that takes longer does not answer at all.
@@ -57,7 +57,7 @@ def in_time(read: Callable[[], Configuration]) -> Configuration:
     try:
         return within(READ_S_MAX, read, "configuration")
     except OverdueError:
-        raise OverdueConfigError(looked_at()) from None
+        raise OverdueConfigError(last_opened()) from None
 
 
 def configuration_from(

@@ -29,19 +29,19 @@ def gather_environment(environment: Mapping[str, str], gathering: Gathering) -> 
     for name, parts in sorted(split.items(), key=lambda item: _order(item[1])):
         origin = Origin(f"environment {name}")
         if len(parts) == 1:
-            _complain_about_single_underscore(name, origin, gathering)
+            _refuse_single_underscore(name, origin, gathering)
         elif isinstance(ROOT.part(parts[0]), Named):
             message = "expected in the file or by --set, as variables cannot spell every name"
-            gathering.complain(origin, (parts[0],), message)
+            gathering.add_problem(origin, (parts[0],), message)
         else:
             _assign(parts, environment[name], origin, gathering)
 
 
-def _complain_about_single_underscore(name: str, origin: Origin, gathering: Gathering) -> None:
+def _refuse_single_underscore(name: str, origin: Origin, gathering: Gathering) -> None:
     for path in known_keys(ROOT):
         known = variable(path)
         if name == known.replace(SEPARATOR, "_"):
-            gathering.complain(origin, path, f"did you mean {known}, with two underscores?")
+            gathering.add_problem(origin, path, f"did you mean {known}, with two underscores?")
             gathering.unclear.add(path)
 
 
@@ -57,7 +57,7 @@ def gather_overrides(overrides: Sequence[str], gathering: Gathering) -> None:
             # Up to the equals sign only, as the value may be a secret.
             got = shown(override.partition("=")[0])
             message = f"expected KEY=VALUE, such as upstream.keep_alive_s=60, got {got}"
-            gathering.complain(COMMAND_LINE, None, message)
+            gathering.add_problem(COMMAND_LINE, None, message)
         else:
             assignments.append((key[0], key[1].removeprefix("=")))
     for parts, text in sorted(assignments, key=lambda item: _order(item[0])):
@@ -81,7 +81,7 @@ def _assign(parts: Sequence[str], text: str, origin: Origin, gathering: Gatherin
         case Key():
             gathering.put(node, path, node.kind.from_text(text), origin, Path())
         case _:
-            gathering.complain(origin, path, "expected the key of a single value below it")
+            gathering.add_problem(origin, path, "expected the key of a single value below it")
 
 
 def _step(
@@ -93,12 +93,12 @@ def _step(
             inner = node.part(part)
             if inner is not None:
                 return inner, (*path, part)
-            gathering.complain_unknown(origin, node, (*path, part))
+            gathering.add_unknown_key(origin, node, (*path, part))
         case Named():
             try:
                 node.names.read(part)
             except MismatchError as mismatch:
-                gathering.complain(origin, (*path, part), f"{mismatch} as its name")
+                gathering.add_problem(origin, (*path, part), f"{mismatch} as its name")
             else:
                 return node.entry, (*path, part)
         case Repeated():
@@ -107,7 +107,9 @@ def _step(
                 return node.entry, (*path, index)
             highest = gathering.highest_index(node, path)
             expected = f"expected a number up to {highest} after {node.name}"
-            gathering.complain(origin, path, f"{expected}, got {shown(part)}")
+            gathering.add_problem(origin, path, f"{expected}, got {shown(part)}")
         case Key():
-            gathering.complain(origin, (*path, part), f"unknown key, {path[-1]} is a single value")
+            gathering.add_problem(
+                origin, (*path, part), f"unknown key, {path[-1]} is a single value"
+            )
     return None

@@ -53,7 +53,7 @@ def gather_file(path: Path, gathering: Gathering) -> None:
         values, where = _parsed(text, str(path))
     except _NotReadableError as error:
         gathering.unclear.add(None)
-        gathering.complain(error.origin, None, error.message)
+        gathering.add_problem(error.origin, None, error.message)
     else:
         _Walk(path, where, gathering).node(ROOT, (), values)
 
@@ -155,13 +155,13 @@ class _Walk:
             elif (part := node.part(name)) is not None:
                 self.node(part, inside, value)
             else:
-                self._gathering.complain_unknown(self._key_at(inside), node, inside)
+                self._gathering.add_unknown_key(self._key_at(inside), node, inside)
 
     def _named(self, node: Named, path: KeyPath, name: str, value: object) -> None:
         try:
             node.names.read(name)
         except MismatchError as mismatch:
-            self._gathering.complain(self._key_at(path), path, f"{mismatch} as its name")
+            self._gathering.add_problem(self._key_at(path), path, f"{mismatch} as its name")
         else:
             self.node(node.entry, path, value)
 
@@ -171,7 +171,9 @@ class _Walk:
             return
         if len(value) > node.entries_max:
             origin = self._key_at((*path, node.entries_max))
-            self._gathering.complain(origin, path, f"expected at most {node.entries_max} of them")
+            self._gathering.add_problem(
+                origin, path, f"expected at most {node.entries_max} of them"
+            )
         self._gathering.entries[path] = [self._key_at((*path, 0))]
         for index, entry in enumerate(value):
             self._gathering.open_entry(node, path, index, self._key_at((*path, index)))
@@ -180,7 +182,7 @@ class _Walk:
     def _expected(self, what: str, path: KeyPath, value: object) -> None:
         self._gathering.unclear.add(path)
         message = f"expected {what}, got {shown(value)}"
-        self._gathering.complain(self._value_at(path), path, message)
+        self._gathering.add_problem(self._value_at(path), path, message)
 
     def _key_at(self, path: KeyPath) -> Origin:
         place = self._where.get(path)

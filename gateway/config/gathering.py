@@ -33,7 +33,7 @@ class Gathering:
         self.given: dict[KeyPath, Given] = {}
         # The entries of each array of tables that a source gave, by who gave them first.
         self.entries: dict[KeyPath, list[Origin]] = {}
-        # Keys that were given, perhaps under a misspelled name, but not understood: rules about
+        # Keys that were given, perhaps under a misspelled name, but not understood: checks of
         # them would only repeat the complaint. None in it means that nothing is certain.
         self.unclear: set[KeyPath | None] = set()
         self._problems: list[Problem] = []
@@ -44,7 +44,7 @@ class Gathering:
         try:
             value = key.kind.read(raw)
         except MismatchError as mismatch:
-            self.complain(origin, path, in_its_unit(str(mismatch), path[-1]))
+            self.add_problem(origin, path, in_its_unit(str(mismatch), path[-1]))
             self.unclear.add(path)
         else:
             value = folder / value if isinstance(value, Path) else value
@@ -64,13 +64,13 @@ class Gathering:
         there = self.entries.get(path, _entries_by_default(part))
         return min(len(there), part.entries_max - 1)
 
-    def complain(self, origin: Origin, path: KeyPath | None, message: str) -> None:
+    def add_problem(self, origin: Origin, path: KeyPath | None, message: str) -> None:
         if len(self._problems) >= PROBLEMS_MAX:
             self._left_out += 1
             return
         self._problems.append(Problem(origin, None if path is None else shown_key(path), message))
 
-    def complain_unknown(self, origin: Origin, table: Table, path: KeyPath) -> None:
+    def add_unknown_key(self, origin: Origin, table: Table, path: KeyPath) -> None:
         """`path` is what was written, `table` the innermost one that was understood."""
         if len(self._problems) >= PROBLEMS_MAX:
             self._left_out += 1
@@ -79,10 +79,10 @@ class Gathering:
         if meant is None:
             known = ", ".join(part.name for part in table.parts)
             where = f"[{shown_key(path[:-1])}]" if path[1:] else "the file"
-            self.complain(origin, path, f"unknown key, {where} knows {known}")
+            self.add_problem(origin, path, f"unknown key, {where} knows {known}")
         else:
             self.unclear.add(meant)
-            self.complain(origin, path, f"unknown key, did you mean {shown_key(meant)}?")
+            self.add_problem(origin, path, f"unknown key, did you mean {shown_key(meant)}?")
 
     def raise_problems(self) -> None:
         """File first, from top to bottom, then variables, then the command line."""

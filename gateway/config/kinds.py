@@ -185,11 +185,11 @@ def _quotes_hint(kind: Kind, raw: object) -> str:
     return ": write it without quotes" if is_text else ""
 
 
-def with_unit(octets: int) -> str:
+def with_unit(bytes_: int) -> str:
     for unit, size in _SIZE_UNITS.items():
-        if size > 1 and octets and octets % size == 0:
-            return f"{octets // size}{unit}"
-    return str(octets)
+        if size > 1 and bytes_ and bytes_ % size == 0:
+            return f"{bytes_ // size}{unit}"
+    return str(bytes_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,10 +244,10 @@ class Text(Kind):
         if any(letter in self.forbidden or is_control(letter) for letter in text):
             return False
         try:
-            octets = len(text.encode())
+            size = len(text.encode())
         except UnicodeEncodeError:  # variables may hold octets that are not UTF-8
             return False
-        return self.least <= (len(text) if self.characters else octets) <= self.most
+        return self.least <= (len(text) if self.characters else size) <= self.most
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.config import doubts, rules
+from gateway.config import cross_checks
 from gateway.config.assignments import gather_environment, gather_overrides
 from gateway.config.files import gather_file, gather_table
 from gateway.config.gathering import Gathering
-from gateway.config.notice_settings import (
-    HomeAssistantSettings,
-    HomeAssistantValueSettings,
-    PresenceSettings,
-)
 from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
 from gateway.config.settings import (
@@ -28,11 +23,14 @@ from gateway.config.settings import (
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HomeAssistantSettings,
+    HomeAssistantValueSettings,
     HostPort,
     JournalSettings,
     LimitsSettings,
     LogSettings,
     MqttSnSettings,
+    PresenceSettings,
     QosMinusOneSettings,
     SerialSettings,
     Settings,
@@ -42,6 +40,7 @@ from gateway.config.settings import (
     client_id_for,
 )
 from gateway.config.spelling import KeyPath, dotted
+from gateway.config.warnings import find_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,11 @@ def load(
     gather_environment(environment, gathering)
     gather_overrides(overrides, gathering)
     settings = _settings(gathering)
-    rules.check(settings, gathering)
+    cross_checks.check(settings, gathering)
     gathering.raise_problems()
     return Configuration(
         settings=settings,
-        warnings=tuple(doubts.doubts(settings, gathering)),
+        warnings=tuple(find_warnings(settings, gathering)),
         origins={dotted(key): given.origin for key, given in gathering.given.items()},
     )
 
@@ -134,17 +133,17 @@ def _settings(gathering: Gathering) -> Settings:
 
 
 def _line(given: dict[str, Any]) -> SerialSettings:
-    """A port that is missing is a problem, which the rules report."""
+    """A port that is missing is a problem, which `cross_checks` reports."""
     return SerialSettings(**({"port": ""} | given))
 
 
 def _topic(given: dict[str, Any]) -> TopicSettings:
-    """A filter that is missing is a problem, which the rules report."""
+    """A filter that is missing is a problem, which `cross_checks` reports."""
     return TopicSettings(**({"filter": ""} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:
-    """A name that is missing is a problem, which the rules report."""
+    """A name that is missing is a problem, which `cross_checks` reports."""
     return HomeAssistantValueSettings(**({"name": ""} | given))
 
 

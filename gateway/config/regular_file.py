@@ -1,10 +1,11 @@
 """A file that the configuration consists of or names: a regular file, read up to a stated size.
 
-A named pipe that nobody writes to would hang whoever opens it, and a device may begin to work when
-it is opened. So neither is opened. /dev/null is an empty file, as everywhere.
+To open a named pipe without a writer hangs, and a device may begin to work when it is opened. So
+neither is opened. /dev/null is an empty file, as everywhere.
 
-A disk that hangs is not seen beforehand. Whoever reads in a thread with a time limit (side_thread)
-asks `looked_at` for the path that it hangs on: only one configuration is read at a time.
+A disk that hangs is not seen beforehand. A caller that reads in a thread with a time limit
+(side_thread) finds the path that it hangs on by `last_opened`: only one configuration is read at a
+time.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ _KINDS = (
 )
 _NULL_DEVICE = os.makedev(1, 3)
 
-_looked_at: Path | None = None
+_last_opened: Path | None = None
 
 
-def look_at(path: Path) -> None:
+def opening(path: Path) -> None:
     """To be called before a system call with this path."""
-    global _looked_at
-    _looked_at = path
+    global _last_opened
+    _last_opened = path
 
 
-def looked_at() -> Path | None:
-    """The path that was looked at last, by whichever thread."""
-    return _looked_at
+def last_opened() -> Path | None:
+    """The path that was opened last, by any thread."""
+    return _last_opened
 
 
 def read_regular(path: Path, bytes_max: int) -> bytes:
     """Its first `bytes_max` bytes. Raises OSError, with the reason in `strerror`."""
-    look_at(path)
+    opening(path)
     _refuse_other(path.stat(), path)
     # Not blocking and no terminal of ours: it may have become another file in between.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

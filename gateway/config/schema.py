@@ -1,7 +1,7 @@
 """The shape of the table of keys that stands in `keys.py`, and how to ask it.
 
 Every node has the name it has in the file. The reader, the suggestions for misspelled keys, the
-rules about needed keys, `tidegate init` and docs/configuration.md are all made from that table.
+checks of needed keys, `tidegate init` and docs/configuration.md are all made from that table.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,8 @@ and where its default comes from stands in `keys.py`; a key fills the field of i
 `upstream.url` (host, port and tls) and `journal.size_max` (size_max_bytes).
 In `TopicSettings` None stands for "as for all topics", that is as in `JournalSettings`.
 
-These classes check nothing: `load` hands out only values that passed the schema and the rules.
+These classes check nothing: `load` hands out only values that passed the schema and the checks of
+`cross_checks.py`.
 """
 
 import os
@@ -14,12 +15,6 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-from gateway.config.notice_settings import (
-    HomeAssistantSettings,
-    HomeAssistantValueSettings,
-    PresenceSettings,
-)
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -206,6 +201,33 @@ class ForwardersSettings:
 class AdmissionSettings:
     permit: Literal["all", "listed"] = "all"
     listed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceSettings:
+    clients: bool = True
+    stats_s: int = 60
+    messages_per_s_max: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeAssistantSettings:
+    enable: bool = False
+    discovery_prefix: str = "homeassistant"
+    birth_topic: str = "homeassistant/status"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeAssistantValueSettings:
+    """What a value is, where its unit does not say so. The first entry that fits decides."""
+
+    name: str
+    client: str | None = None
+    label: str | None = None
+    unit: str | None = None
+    device_class: str | None = None
+    state_class: str | None = None
+    hide: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,23 @@
-"""What the broker was told of each device, and what it is to be told next.
+"""Presence of devices: what the broker has of each device, and what is published of it next.
 
-Nobody reports changes here: the board looks at all sessions, slice by slice and round by round, and
-compares them with what it said. So the way of a reading asks nothing of it, what was missed is seen
-in the next round, and a device that wakes for a moment within two looks is told once. The design
-that lost queued a message for each change of state: with 100,000 sleepers that is thousands a
-second, and one that gets lost stays wrong.
+Nothing reports changes to this class. It scans all sessions, slice by slice and round by round, and
+compares them with what was published. So the path of a reading does not call it, a missed change is
+found in the next round, and a device that is awake for a moment between two scans is published
+once. The design that lost queued a message for each change of state: with 100,000 sleepers that is
+thousands a second, and one that gets lost stays wrong.
 
-Rule 1: what somebody should see goes first: overdue, lost, gone, back, forgotten; then new devices;
-        then what only goes on.
-Rule 2: a device that only goes on is told again when it was heard and what was said of it is over
-        (the time until it sleeps) or `REFRESH_S` old. What was told is told again after `AGAIN_S`,
-        should a broker have lost it unnoticed.
-Rule 3: what is said is made when it goes, not when it was due, and a device is due at most once.
+Rule 1: changes that matter to a person go first: overdue, lost, disconnected, back, forgotten; then
+        new devices; then devices whose state goes on.
+Rule 2: the state of a device that goes on is published again when the device was heard from and
+        what was published is over (the time until it sleeps) or `REFRESH_S` old. Whatever was
+        published is published again after `AGAIN_S`: a broker may have lost it.
+Rule 3: a message is made when it is sent, not when it is due, and a device is due at most once.
 Rule 4: a new connection makes everything due again: the broker may have lost what it retained.
-Rule 5: what is forgotten here is cleared there. A device without a session to come back to (clean)
-        is told as lost or disconnected for `LEFT_S`, then forgotten.
+Rule 5: what is forgotten here is cleared at the broker. A device without a session (clean) is
+        published as lost or disconnected for `DEPARTED_S`, then forgotten.
 
-Limits: one entry for each session, and `LEFT_MAX` of devices without one; the oldest gives way. A
-round takes at most `ROUND_LOOKS` looks. How many notices go is for the caller to say.
+Limits: one entry for each session, and `DEPARTED_MAX` of devices without one; the oldest gives way.
+A round takes at most `ROUND_SCANS` scans. The caller decides how many messages are sent.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from math import inf
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
-from gateway.presence.documents import Device, Notice, device_json, device_of
+from gateway.presence.documents import Device, RetainedMessage, device_json, device_of
 from gateway.presence.standing import (
     ASLEEP,
-    GONE,
+    OFFLINE,
     SLEEPS,
     Standing,
     is_overdue,
@@ -41,25 +41,25 @@ from gateway.presence.standing import (
 )
 from gateway.presence.topics import Topics
 
-SLICE_MIN = 1000  # sessions at one look: half a millisecond, or one that is all cache misses
-ROUND_LOOKS = 120  # 30 s at four looks a second, for 120,000 sessions; 1000 are seen in each look
+SLICE_MIN = 1000  # sessions in one scan: half a millisecond, or one that is all cache misses
+ROUND_SCANS = 120  # 30 s at four scans a second, for 120,000 sessions; SLICE_MIN in each
 REFRESH_S = 60.0
 AGAIN_S = 6 * 3600.0
-LEFT_S = 7 * 24 * 3600.0
-LEFT_MAX = 1000
+DEPARTED_S = 7 * 24 * 3600.0
+DEPARTED_MAX = 1000
 
-_NOT_WELL = (Standing.OVERDUE, *GONE)  # no set: to hash a member costs more than to find it here
+_ABSENT = (Standing.OVERDUE, *OFFLINE)  # no set: to hash a member costs more than to find it here
 # Rule 1
-_FIRST = 0
+_URGENT = 0
 _NEW = 1
-_REST = 2
-_WAITS = object()  # noted of a session whose client is due, and was never told of
+_REFRESH = 2
+_QUEUED = object()  # noted of a session whose client is due for the first time
 
 
 class _Published:
-    """What the broker knows of a device: 100,000 of them are 9 MiB."""
+    """What was published of a device: 100,000 of them are 9 MiB."""
 
-    __slots__ = ("connection", "last_received_at", "look_at", "standing", "state", "valid_until")
+    __slots__ = ("check_at", "connection", "last_received_at", "standing", "state", "valid_until")
 
     def __init__(
         self, *, device: Device, session: Session | None, now: float, connection: int
@@ -69,13 +69,13 @@ class _Published:
         self.state = None if session is None else session.state
         self.last_received_at = 0.0 if session is None else session.last_received_at
         until = inf if device.until is None else device.until
-        # Until then what was said is true, if the device was heard again.
+        # Until then what was published is right, if the device was heard from again.
         self.valid_until = min(until, now + REFRESH_S)
-        # Until then nothing is to be said, if it was not.
-        self.look_at = now + AGAIN_S
+        # Until then nothing is to be published, if it was not.
+        self.check_at = now + AGAIN_S
         due_at = None if session is None else session.due_at
         if due_at is not None and device.standing is not Standing.OVERDUE:
-            self.look_at = min(due_at, self.look_at)
+            self.check_at = min(due_at, self.check_at)
 
 
 class Availability:
@@ -86,13 +86,13 @@ class Availability:
         link_of: Callable[[Peer], str],
     ) -> None:
         self.unix_s_at_zero = 0.0
-        self.born_at = 0.0  # up to then the gateway was not there to hear anybody
+        self.started_at = 0.0  # before that the gateway did not run, and received nothing
         self.counts: Mapping[Standing, int] = Counter()  # of the last whole round
         self._sessions = sessions
         self._topics = topics
         self._link_of = link_of
         self._published: dict[ClientId, _Published] = {}
-        self._left: OrderedDict[ClientId, tuple[Device, float]] = OrderedDict()
+        self._departed: OrderedDict[ClientId, tuple[Device, float]] = OrderedDict()
         self._due: tuple[OrderedDict[ClientId, None], ...] = tuple(OrderedDict() for _ in range(3))
         self._connection = 0
         self._round: list[Session] = []
@@ -106,28 +106,28 @@ class Availability:
         self._round.clear()
         self._tally.clear()
 
-    # From the engine's news
+    # From the engine's events
 
-    def left(self, client_id: ClientId, state: State, peer: Peer | None, now: float) -> None:
-        """A device is lost or said goodbye, and if it has no session any more, this is known."""
+    def departed(self, client_id: ClientId, state: State, peer: Peer | None, now: float) -> None:
+        """A device is lost or has disconnected; recorded if it has no session any more."""
         if client_id in self._sessions:
             return
         link = "" if peer is None else self._link_of(peer)
-        self._left[client_id] = (
+        self._departed[client_id] = (
             Device(
                 client_id=client_id, standing=standing_in(state), link=link, last_received_at=now
             ),
             now,
         )
-        if len(self._left) > LEFT_MAX:
-            self._left.popitem(last=False)
-        self._due[_FIRST][client_id] = None
+        if len(self._departed) > DEPARTED_MAX:
+            self._departed.popitem(last=False)
+        self._due[_URGENT][client_id] = None
 
-    # From those who show
+    # For status and metrics
 
     @property
-    def told(self) -> int:
-        """Devices that the broker knows of."""
+    def published_count(self) -> int:
+        """Devices whose presence is at the broker."""
         return len(self._published)
 
     @property
@@ -135,34 +135,34 @@ class Availability:
         return sum(map(len, self._due))
 
     @property
-    def presses(self) -> bool:
-        """Whether there is something that somebody should see."""
-        return bool(self._due[_FIRST])
+    def is_urgent(self) -> bool:
+        """Whether a change is due that matters to a person (rule 1)."""
+        return bool(self._due[_URGENT])
 
     # Time
 
-    def look(self, now: float) -> None:
-        """At the next slice."""
+    def scan(self, now: float) -> None:
+        """The next slice of all sessions."""
         if not self._round:
             self._begin_round(now)
-        slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_LOOKS))
+        slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_SCANS))
         connection = self._connection
         found: list[Standing] = []
         for session in self._round[-slice_size:]:
-            said = session.noted  # in no table, because each of those is a cache miss or two
+            published = session.noted  # in no table, because each of those is a cache miss or two
             if (  # nearly always, so it takes no detour
-                type(said) is _Published
-                and said.last_received_at == session.last_received_at
-                and said.state is session.state
-                and said.connection == connection
-                and now <= said.look_at
+                type(published) is _Published
+                and published.last_received_at == session.last_received_at
+                and published.state is session.state
+                and published.connection == connection
+                and now <= published.check_at
             ):
-                found.append(said.standing)
+                found.append(published.standing)
             elif (  # while very many are new: the same as below, and cheaper
-                said is _WAITS and session.state is SLEEPS and not is_overdue(session, now)
+                published is _QUEUED and session.state is SLEEPS and not is_overdue(session, now)
             ):
                 found.append(ASLEEP)
-            elif (standing := self._look_at(session.client_id, now)) is not None:
+            elif (standing := self._check(session.client_id, now)) is not None:
                 found.append(standing)
         del self._round[-slice_size:]
         for standing in Standing:  # to hash a member costs more than to find them all
@@ -171,81 +171,83 @@ class Availability:
         if not self._round:
             self.counts, self._tally = self._tally, Counter()
 
-    def next_first(self, now: float) -> Notice | None:
-        """What somebody should see, if there is any such thing to say."""
-        return self._next(self._due[:_REST], now)
+    def next_change(self, now: float) -> RetainedMessage | None:
+        """A change that matters, or a new device."""
+        return self._next(self._due[:_REFRESH], now)
 
-    def next_rest(self, now: float) -> Notice | None:
-        """What only goes on."""
-        return self._next(self._due[_REST:], now)
+    def next_refresh(self, now: float) -> RetainedMessage | None:
+        """The state of a device that goes on."""
+        return self._next(self._due[_REFRESH:], now)
 
-    def _next(self, queues: tuple[OrderedDict[ClientId, None], ...], now: float) -> Notice | None:
+    def _next(
+        self, queues: tuple[OrderedDict[ClientId, None], ...], now: float
+    ) -> RetainedMessage | None:
         for queue in queues:
             while queue:
                 client_id, _ = queue.popitem(last=False)
-                notice = self._notice(client_id, now)
-                if notice is not None:
-                    return notice
+                message = self._message(client_id, now)
+                if message is not None:
+                    return message
         return None
 
-    # Looking
+    # Scanning
 
     def _begin_round(self, now: float) -> None:
-        while self._left:
-            client_id, (_, left_at) = next(iter(self._left.items()))
-            if now - left_at < LEFT_S:
+        while self._departed:
+            client_id, (_, left_at) = next(iter(self._departed.items()))
+            if now - left_at < DEPARTED_S:
                 break
-            del self._left[client_id]
+            del self._departed[client_id]
         sessions = self._sessions
         for client_id in self._published:
-            if client_id not in sessions and client_id not in self._left:
-                self._due[_FIRST][client_id] = None
+            if client_id not in sessions and client_id not in self._departed:
+                self._due[_URGENT][client_id] = None
         self._round = list(sessions.values())[::-1]
 
-    def _look_at(self, client_id: ClientId, now: float) -> Standing | None:
-        session, said = self._sessions.get(client_id), self._published.get(client_id)
+    def _check(self, client_id: ClientId, now: float) -> Standing | None:
+        session, published = self._sessions.get(client_id), self._published.get(client_id)
         if session is None:
-            return None  # since the round began; the next one says so
+            return None  # it went after the round began; the next one finds that
         standing = standing_of(session, now)
-        if said is None:
-            self._due[_FIRST if standing in _NOT_WELL else _NEW][client_id] = None
-            session.noted = _WAITS
-        elif said.standing is not standing:
-            is_news = said.standing in _NOT_WELL or standing in _NOT_WELL
-            self._due[_FIRST if is_news else _REST][client_id] = None
-        elif said.connection != self._connection:
-            self._due[_FIRST if standing in _NOT_WELL else _REST][client_id] = None
-        elif now >= said.valid_until and (
-            session.last_received_at != said.last_received_at or now > said.look_at
+        if published is None:
+            self._due[_URGENT if standing in _ABSENT else _NEW][client_id] = None
+            session.noted = _QUEUED
+        elif published.standing is not standing:
+            is_change = published.standing in _ABSENT or standing in _ABSENT
+            self._due[_URGENT if is_change else _REFRESH][client_id] = None
+        elif published.connection != self._connection:
+            self._due[_URGENT if standing in _ABSENT else _REFRESH][client_id] = None
+        elif now >= published.valid_until and (
+            session.last_received_at != published.last_received_at or now > published.check_at
         ):
-            self._due[_REST][client_id] = None
+            self._due[_REFRESH][client_id] = None
         return standing
 
-    # Saying
+    # Messages
 
-    def _notice(self, client_id: ClientId, now: float) -> Notice | None:
+    def _message(self, client_id: ClientId, now: float) -> RetainedMessage | None:
         for queue in self._due:
             queue.pop(client_id, None)
         device = self._device(client_id, now)
         topic = self._topics.client(client_id)
         if device is None:
-            was_said = self._published.pop(client_id, None) is not None
-            return Notice(topic, b"", client_id) if was_said else None
+            was_published = self._published.pop(client_id, None) is not None
+            return RetainedMessage(topic, b"", client_id) if was_published else None
         is_first = client_id not in self._published
         session = self._sessions.get(client_id)
-        said = self._published[client_id] = _Published(
+        published = self._published[client_id] = _Published(
             device=device, session=session, now=now, connection=self._connection
         )
         if session is not None:
-            session.noted = said
+            session.noted = published
         payload = device_json(device, self.unix_s_at_zero)
-        return Notice(topic=topic, payload=payload, client_id=client_id, is_first=is_first)
+        return RetainedMessage(topic=topic, payload=payload, client_id=client_id, is_first=is_first)
 
     def _device(self, client_id: ClientId, now: float) -> Device | None:
         session = self._sessions.get(client_id)
         if session is not None:
-            self._left.pop(client_id, None)
+            self._departed.pop(client_id, None)
             link = self._link_of(session.peer)
-            return device_of(session, standing_of(session, now), link, self.born_at)
-        left = self._left.get(client_id)
-        return None if left is None else left[0]
+            return device_of(session, standing_of(session, now), link, self.started_at)
+        departed = self._departed.get(client_id)
+        return None if departed is None else departed[0]

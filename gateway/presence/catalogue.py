@@ -1,8 +1,8 @@
-"""Which values each device has, as its readings show them: the memory behind Home Assistant.
+"""The values that each device has, learned from its readings, for Home Assistant's announcements.
 
-A value is known by the topic and by its name in the reading. What it is, a number, a truth or a
-text, and in which unit, is learned once: a value that comes as two kinds is a text from then on,
-and the first unit that is named stays. So no device can make the gateway announce without end.
+A value is identified by the topic and by its name in the reading. Its kind, a number, a boolean or
+a text, and its unit are learned once: a value that comes as two kinds is a text from then on, and
+the first unit that is named stays. So no device can make the gateway announce without end.
 
 Limits: `VALUES_OF_ONE_MAX` values of a device, further ones are not announced; devices are those
 that have a session.
@@ -22,11 +22,11 @@ VALUES_OF_ONE_MAX = 32
 
 class Kind(Enum):
     NUMBER = "number"
-    TRUTH = "truth"
+    BOOLEAN = "truth"
     TEXT = "text"
 
 
-class Known(NamedTuple):
+class KnownValue(NamedTuple):
     """`unit` as SenML has it, or empty."""
 
     topic: str
@@ -37,9 +37,9 @@ class Known(NamedTuple):
 
 class Catalogue:
     def __init__(self) -> None:
-        self._of: dict[ClientId, dict[tuple[str, str], Known]] = {}
+        self._of: dict[ClientId, dict[tuple[str, str], KnownValue]] = {}
 
-    def of(self, client_id: ClientId) -> list[Known]:
+    def of(self, client_id: ClientId) -> list[KnownValue]:
         return list(self._of.get(client_id, {}).values())
 
     def learn(self, client_id: ClientId, topic: str, values: Iterable[Value]) -> bool:
@@ -48,15 +48,17 @@ class Catalogue:
         is_new = False
         for name, value, unit in values:
             before = known.get((topic, name))
-            after = _joined(before, Known(topic=topic, name=name, kind=_kind_of(value), unit=unit))
+            after = _joined(
+                before, KnownValue(topic=topic, name=name, kind=_kind_of(value), unit=unit)
+            )
             if after == before or (before is None and len(known) >= VALUES_OF_ONE_MAX):
                 continue
             known[topic, name] = after
             is_new = True
         return is_new
 
-    def restore(self, known: Mapping[ClientId, Iterable[Known]]) -> None:
-        """What a former life has learned."""
+    def restore(self, known: Mapping[ClientId, Iterable[KnownValue]]) -> None:
+        """The values that were known before the restart."""
         for client_id, values in known.items():
             self._of[client_id] = {(each.topic, each.name): each for each in values}
 
@@ -64,7 +66,7 @@ class Catalogue:
         self._of.pop(client_id, None)
 
 
-def _joined(before: Known | None, after: Known) -> Known:
+def _joined(before: KnownValue | None, after: KnownValue) -> KnownValue:
     if before is None:
         return after
     kind = before.kind if before.kind is after.kind else Kind.TEXT
@@ -73,5 +75,5 @@ def _joined(before: Known | None, after: Known) -> Known:
 
 def _kind_of(value: float | str | bool) -> Kind:
     if isinstance(value, bool):
-        return Kind.TRUTH
+        return Kind.BOOLEAN
     return Kind.TEXT if isinstance(value, str) else Kind.NUMBER

@@ -1,4 +1,4 @@
-"""What is said of a device, as JSON: `tidegate/<name>/clients/<id>`. docs/mqtt.md has the fields.
+"""Presence of a device as JSON: `tidegate/<name>/clients/<id>`. docs/mqtt.md has the fields.
 
 Times are UTC to the second, as ISO 8601 has them.
 """
@@ -16,41 +16,41 @@ from gateway.core.state_records import ClientId
 from gateway.presence.standing import Standing
 
 if TYPE_CHECKING:
-    from gateway.presence.catalogue import Known
+    from gateway.presence.catalogue import KnownValue
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class RetainedMessage:
     """A retained message; without a payload the broker forgets what it retains there.
 
-    `client_id`: None for what is in no need of being cleared some day. `is_first`: its presence was
-    not said in this life. `values`: those that an announcement has.
+    `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
+    since the start. `values`: those that an announcement has.
     """
 
     topic: str
     payload: bytes
     client_id: ClientId | None = None
     is_first: bool = False
-    values: tuple[Known, ...] = ()
+    values: tuple[KnownValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """How a device stands. Times in the core's seconds; None where nobody knows."""
+    """State of a device. Times in the core's seconds; None where they are not known."""
 
     client_id: ClientId
     standing: Standing
     link: str
     last_received_at: float | None
-    until: float | None = None  # when it said that it would be heard again
+    until: float | None = None  # when it has announced its next message
     lost_at: float | None = None  # when its tolerance is used up
 
 
-def device_of(session: Session, standing: Standing, link: str, born_at: float) -> Device:
-    """`born_at`: up to then the gateway was not there to hear anybody, and what it was told of a
-    former life says nothing of when.
+def device_of(session: Session, standing: Standing, link: str, started_at: float) -> Device:
+    """`started_at`: before that the gateway did not run. What was restored after a restart does not
+    say when a device was last heard from.
     """
-    last_received_at = session.last_received_at if session.last_received_at > born_at else None
+    last_received_at = session.last_received_at if session.last_received_at > started_at else None
     due_at = session.due_at
     if due_at is None or standing not in (Standing.ASLEEP, Standing.OVERDUE):
         return Device(

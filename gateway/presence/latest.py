@@ -1,15 +1,15 @@
-"""What sensors said last, for those who look: by sensor and topic, with the past of its numbers.
+"""The last reading of each sensor and topic, with the past of its numbers, for the status page.
 
-A *strand* is one topic of one sensor. Hearing a reading costs a look into a dictionary and three
-assignments; what its payload says is found out once a second (`beat`), for what came since then.
-The engine lets us hear only while somebody looks or little comes (sampler.py): at full load with
-nobody looking the way of a reading costs nothing more.
+A *series* is one topic of one sensor. To record a reading costs a look into a dictionary and a few
+assignments; its payload is decoded once a second (`beat`), for what came since then. The engine
+passes readings on only while a page is open or few come (sampler.py): at full load without a page
+the path of a reading costs nothing more.
 
-Limits: STRANDS_MAX strands, of one sensor STRANDS_OF_ONE_MAX; when they are full, the twentieth of
-them that was heard the longest ago gives way at the next beat. A strand keeps its last payload, and
-POINTS_MAX numbers for each of SERIES_MAX names. That is 1.2 KiB for a sensor with one topic and
-three numbers, 12 MiB for 10,000 of them. A beat reads at most DECODED_MAX payloads; the others are
-read at the next one.
+Limits: SERIES_MAX series, of one sensor SERIES_OF_ONE_MAX; when they are full, the twentieth of
+them that was received the longest ago is removed at the next beat. A series keeps its last payload,
+and POINTS_MAX numbers for each of NAMES_MAX names. That is 1.2 KiB for a sensor with one topic and
+three numbers, 12 MiB for 10,000 of them. A beat decodes at most DECODED_MAX payloads; the others
+are decoded at the next one.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gateway.core.state_records import ClientId
 from gateway.core.values import Reading
 from gateway.presence.values import Value, found_in, values_of
 
-STRANDS_MAX = 20_000
-STRANDS_OF_ONE_MAX = 16
+SERIES_MAX = 20_000
+SERIES_OF_ONE_MAX = 16
 GIVE_WAY = 20  # one in so many
-SERIES_MAX = 4
+NAMES_MAX = 4
 POINTS_MAX = 32
 DECODED_MAX = 500  # 10 ms of a second
 
 
 class Series:
-    __slots__ = ("at", "client_id", "count", "payload", "qos", "retain", "series", "topic")
+    __slots__ = ("at", "client_id", "count", "payload", "points", "qos", "retain", "topic")
 
     def __init__(self, client_id: ClientId, topic: str) -> None:
         self.client_id = client_id
@@ -41,19 +41,19 @@ class Series:
         self.at = 0.0  # in monotonic seconds
         self.qos = 0
         self.retain = False
-        self.count = 0  # heard by us
-        self.series: dict[str, array[float]] = {}  # by the value's name, the oldest first
+        self.count = 0  # readings recorded
+        self.points: dict[str, array[float]] = {}  # by the value's name, the oldest first
 
-    def note(self, values: Iterable[Value]) -> None:
+    def add(self, values: Iterable[Value]) -> None:
         """The numbers of its payload become the newest ones of its past."""
         for name, value, _unit in values:
             if isinstance(value, str):
                 continue
-            points = self.series.get(name)
+            points = self.points.get(name)
             if points is None:
-                if len(self.series) >= SERIES_MAX:
+                if len(self.points) >= NAMES_MAX:
                     continue
-                points = self.series[name] = array("f")
+                points = self.points[name] = array("f")
             if len(points) >= POINTS_MAX:
                 del points[0]
             points.append(_in_range(float(value)))
@@ -61,7 +61,8 @@ class Series:
 
 class Latest:
     def __init__(self) -> None:
-        self.noted: Callable[[Series, list[Value]], None] | None = None  # hears of each, decoded
+        # Called with the values of each reading that was decoded.
+        self.on_decoded: Callable[[Series, list[Value]], None] | None = None
         self._series: dict[tuple[ClientId, str], Series] = {}
         self._of_client: dict[ClientId, list[Series]] = {}
         self._fresh: dict[Series, None] = {}
@@ -69,9 +70,9 @@ class Latest:
 
     # From the engine
 
-    def hear(self, reading: Reading) -> None:
+    def receive(self, reading: Reading) -> None:
         key = (reading.client_id, reading.topic)
-        one_series = self._series.get(key) or self._begin(key)
+        one_series = self._series.get(key) or self._add(key)
         if one_series is not None:
             one_series.payload = reading.payload
             one_series.at = reading.received_at
@@ -80,12 +81,12 @@ class Latest:
             one_series.count += 1
             self._fresh[one_series] = None
 
-    def _begin(self, key: tuple[ClientId, str]) -> Series | None:
+    def _add(self, key: tuple[ClientId, str]) -> Series | None:
         client_id, topic = key
         series = self._of_client.get(client_id, [])
-        if len(series) >= STRANDS_OF_ONE_MAX:
-            self._forget(min(series, key=_heard_at))
-        elif len(self._series) >= STRANDS_MAX:
+        if len(series) >= SERIES_OF_ONE_MAX:
+            self._forget(min(series, key=_received_at))
+        elif len(self._series) >= SERIES_MAX:
             self._is_full = True
             return None
         one_series = self._series[key] = Series(client_id, topic)
@@ -99,12 +100,12 @@ class Latest:
         for one_series in list(islice(self._fresh, DECODED_MAX)):
             del self._fresh[one_series]
             values = found_in(one_series.payload)
-            one_series.note(values)
-            if self.noted is not None:
-                self.noted(one_series, values)
+            one_series.add(values)
+            if self.on_decoded is not None:
+                self.on_decoded(one_series, values)
         if self._is_full:
             self._is_full = False
-            oldest = nsmallest(STRANDS_MAX // GIVE_WAY, self._series.values(), key=_heard_at)
+            oldest = nsmallest(SERIES_MAX // GIVE_WAY, self._series.values(), key=_received_at)
             for one_series in oldest:
                 self._forget(one_series)
 
@@ -118,15 +119,15 @@ class Latest:
         return len(self._series)
 
     def of(self, client_id: str) -> list[Series]:
-        """What one sensor said, the newest first."""
+        """The series of one sensor, the newest first."""
         series = self._of_client.get(ClientId(client_id), ())
-        return sorted(series, key=_heard_at, reverse=True)
+        return sorted(series, key=_received_at, reverse=True)
 
     def found(self, search: str, limit: int) -> tuple[list[Series], int]:
         """The newest of those whose topic or sensor has `search` in it, and how many there are."""
         wanted = search.casefold()
         matching = [each for each in self._series.values() if _matches(each, wanted)]
-        return nlargest(limit, matching, key=_heard_at), len(matching)
+        return nlargest(limit, matching, key=_received_at), len(matching)
 
     def _forget(self, one_series: Series) -> None:
         del self._series[one_series.client_id, one_series.topic]
@@ -137,7 +138,7 @@ class Latest:
             del self._of_client[one_series.client_id]
 
 
-def _heard_at(one_series: Series) -> float:
+def _received_at(one_series: Series) -> float:
     return one_series.at
 
 
@@ -153,11 +154,11 @@ def _in_range(value: float) -> float:
 # As JSON
 
 
-def strands_json(series: Iterable[Series], now: float, unix_s: float) -> list[dict[str, object]]:
-    return [strand_json(one_series, now, unix_s) for one_series in series]
+def series_json(series: Iterable[Series], now: float, unix_s: float) -> list[dict[str, object]]:
+    return [_one_json(one_series, now, unix_s) for one_series in series]
 
 
-def strand_json(one_series: Series, now: float, unix_s: float) -> dict[str, object]:
+def _one_json(one_series: Series, now: float, unix_s: float) -> dict[str, object]:
     return {
         "client": one_series.client_id,
         "topic": one_series.topic,
@@ -172,7 +173,7 @@ def strand_json(one_series: Series, now: float, unix_s: float) -> dict[str, obje
 
 def _values_json(one_series: Series) -> Iterator[dict[str, object]]:
     for name, value, unit in values_of(one_series.payload):
-        past = one_series.series.get(name)
+        past = one_series.points.get(name)
         yield {
             "name": name,
             "value": value,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceNumbers:
-    """What is said on MQTT beside readings, at `topic` and below.
+    """What is published beside readings, at `topic` and below.
 
-    `devices`: those whose presence was told; `announced`: those that Home Assistant was told of in
-    this connection. None where that is off. `waiting`: devices of whom something is due. `refusal`:
-    the broker's, of the subscription to Home Assistant's birth message. `error`: why what was said
-    is not noted on disk.
+    `devices`: those whose presence is published; `announced`: those that are announced to Home
+    Assistant in this connection. None where that is off. `waiting`: messages that are due.
+    `refusal`: the broker's, of the subscription to Home Assistant's birth message. `error`: why
+    what was published is not recorded on disk.
     """
 
     topic: str = ""

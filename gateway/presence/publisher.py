@@ -1,11 +1,10 @@
-"""Says on MQTT what `notices/` has to say: of the gateway, of its devices, to Home Assistant.
+"""Publishes what the queue has: of the gateway, of its devices, for Home Assistant.
 
-Readings come first. What is said is QoS 0 and goes past the journal: it needs no packet id, no
-place in the broker's window and no write, so no PUBACK waits for it, and it can be made anew at any
-time, which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while
-readings wait for the broker, and nothing while the broker takes nothing. Where very much is to be
-said and nothing of it presses, it waits until `TOGETHER` may go: whatever is said in a beat, to
-wake up for it costs a millisecond.
+Readings come first. Presence is QoS 0 and goes past the journal: it needs no packet id, no place in
+the broker's window and no write, so no PUBACK waits for it, and it can be made again at any time,
+which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while readings
+wait for the broker, and nothing while the broker takes nothing. Where very much is due and none of
+it is urgent, it waits until `TOGETHER` may go: to wake up costs a millisecond, whatever is sent.
 
 Limit: `presence.messages_per_s_max`, and one message a beat however low that is.
 """
@@ -32,7 +31,7 @@ from gateway.core.mqtt.session import UP
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.queue import ONLINE, PresenceQueue
-from gateway.presence.standing import GONE, standing_in
+from gateway.presence.standing import OFFLINE, standing_in
 from gateway.presence.values import Value
 from gateway.transports.clock import now, pauses, unix_ms_at_zero
 
@@ -43,7 +42,7 @@ log = logging.getLogger("tidegate.presence")
 
 BEAT_S = 0.25
 TOGETHER = 50
-NOTED_S = 0.02  # between two looks at the end
+FLUSH_POLL_S = 0.02  # at the end
 WHILE_READINGS_WAIT = 10  # the pace is divided by it
 
 
@@ -61,7 +60,7 @@ class PresencePublisher:
     ) -> None:
         """`birth`: what the subscription to Home Assistant's birth message may be called."""
         self._engine = engine
-        self._saying = saying
+        self._queue = saying
         self._perform = perform
         self._now = clock
         self._per_beat = messages_per_s_max * BEAT_S
@@ -71,65 +70,65 @@ class PresencePublisher:
         self._slow = slow or SlowCallbacks()
         self._refusal: str | None = None
         self._credit = 0.0
-        self._given = 0  # notices
+        self._sent = 0  # messages
         self._timer: asyncio.TimerHandle | None = None
 
     # From the daemon
 
     def listen_to(self, latest: Latest) -> None:
-        """For Home Assistant: what readings say."""
-        latest.noted = self._noted
+        """For Home Assistant: values of readings."""
+        latest.on_decoded = self._on_values
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """With what a former life left restored, and before anybody is heard."""
+        """Restores what the broker may have; call it before the first datagram is received."""
         sessions = self._engine.sessions
-        if self._saying.board is not None:
-            self._saying.board.born_at = self._now()
-        self._saying.restore(lambda client_id: client_id in sessions)
-        self._timer = loop.call_later(BEAT_S, self._ring, loop)
+        if self._queue.board is not None:
+            self._queue.board.started_at = self._now()
+        self._queue.restore(lambda client_id: client_id in sessions)
+        self._timer = loop.call_later(BEAT_S, self._on_timer, loop)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._saying.flush()
+            self._queue.flush()
 
-    async def noted(self) -> None:
-        """When all that was sent is written down."""
+    async def flushed(self) -> None:
+        """Returns when the ledger has all that was sent."""
         while True:
-            if self._timer is None or not self._saying.flush():
+            if self._timer is None or not self._queue.flush():
                 return
-            await asyncio.sleep(NOTED_S)
+            await asyncio.sleep(FLUSH_POLL_S)
 
     # From the shell
 
     def record(self, effect: Effect) -> None:
-        """News of the engine."""
+        """An effect of the engine in the past tense."""
         if type(effect) is StateChanged:
-            board = self._saying.board
-            if board is not None and standing_in(effect.after) in GONE:
-                board.left(effect.client_id, effect.after, effect.peer, self._now())
+            board = self._queue.board
+            if board is not None and standing_in(effect.after) in OFFLINE:
+                board.departed(effect.client_id, effect.after, effect.peer, self._now())
         elif type(effect) is UpstreamUp:
             self._refusal = None
-            self._saying.connected()
+            self._queue.connected()
         elif type(effect) is SubscriptionRefused and effect.topic_filter in self._birth:
             self._refusal = effect.reason
         elif type(effect) is OwnTopicReceived:
             self._own_topic_received(effect.payload)
 
     def _own_topic_received(self, payload: bytes) -> None:
-        if payload == ONLINE and self._saying.announcements is not None:
+        if payload == ONLINE and self._queue.announcements is not None:
             log.info("Home Assistant has started: everything is announced again")
-            self._saying.announcements.born()
+            self._queue.announcements.announce_all()
 
-    def _noted(self, strand: Series, values: Iterable[Value]) -> None:
-        announcements = self._saying.announcements
-        if announcements is not None and strand.client_id in self._engine.sessions:
-            announcements.heard(strand.client_id, strand.topic, values)
+    def _on_values(self, series: Series, values: Iterable[Value]) -> None:
+        announcements = self._queue.announcements
+        if announcements is not None and series.client_id in self._engine.sessions:
+            announcements.received(series.client_id, series.topic, values)
 
-    # From those who show
+    # For status and metrics
 
     def numbers(self) -> PresenceNumbers:
-        return replace(self._saying.numbers(), refusal=self._refusal)
+        return replace(self._queue.numbers(), refusal=self._refusal)
 
     # From the watch
 
@@ -137,34 +136,34 @@ class PresencePublisher:
         """Of what is to be sent, and may be; None without any."""
         engine = self._engine
         may_send = engine.upstream.phase is UP and not engine.is_congested
-        return self._given if may_send and self._saying.waiting else None
+        return self._sent if may_send and self._queue.waiting else None
 
     # Time
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = loop.call_later(BEAT_S, self._ring, loop)
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(BEAT_S, self._on_timer, loop)
         began = monotonic()
         self.beat(self._now())
         self._slow.ended(Callback.PRESENCE, began)
 
     def beat(self, at: float) -> None:
-        """Each BEAT_S: look at the next devices, and say what may go now."""
+        """Each BEAT_S: scan the next devices, and send what may go now."""
         upstream = self._engine.upstream
         if upstream.phase is not UP:
             return
-        if self._saying.board is not None:
-            self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s
-        self._saying.look(at)
-        effects: list[Output] = []
+        if self._queue.board is not None:
+            self._queue.board.unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s
+        self._queue.collect(at)
+        outputs: list[Output] = []
         for _ in range(self._messages()):
-            notice = self._saying.next(at)
-            if notice is None:
+            message = self._queue.next(at)
+            if message is None:
                 break
-            self._given += 1
-            effects += upstream.say(notice.topic, notice.payload)
-        if effects:
-            self._perform(effects)
-        self._saying.flush()
+            self._sent += 1
+            outputs += upstream.say(message.topic, message.payload)
+        if outputs:
+            self._perform(outputs)
+        self._queue.flush()
 
     def _messages(self) -> int:
         """How many may go now."""
@@ -175,8 +174,8 @@ class PresencePublisher:
             pace /= WHILE_READINGS_WAIT
         self._credit = min(self._credit + pace, self._together)
         whole = int(self._credit)
-        saying, together = self._saying, int(self._together)
-        if whole < together < saying.waiting and not saying.presses:
+        queue, together = self._queue, int(self._together)
+        if whole < together < queue.waiting and not queue.is_urgent:
             return 0
         self._credit -= whole
         return whole

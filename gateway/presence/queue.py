@@ -1,59 +1,51 @@
-"""All that the gateway has to say on MQTT of itself and its devices, in order.
+"""All that the gateway publishes about itself and its devices, in order.
 
-Order: the gateway itself; what somebody should see of devices; Home Assistant's announcements;
-then, turn and turn about, values, what only goes on, and what a former life left behind. Each
-connection begins anew, because the broker may have lost what it retained. How much goes is for the
-herald.
+Order: the gateway itself; changes of devices that matter to a person; Home Assistant's
+announcements; then, in turn, values, states that go on, and what a previous run left at the broker.
+Each connection begins with everything, because the broker may have lost what it retained. The
+publisher decides how much is sent.
 
-Limits: those of the board, the announcements and the ledger.
+Limits: those of the availability, the announcements and the ledger.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.state_records import ClientId
 from gateway.presence.availability import Availability
-from gateway.presence.documents import Notice, as_json
+from gateway.presence.documents import RetainedMessage, as_json
+from gateway.presence.entries import LedgerEntry
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.topics import Topics
 
 if TYPE_CHECKING:
-    from gateway.presence.catalogue import Known
+    from gateway.presence.catalogue import KnownValue
     from gateway.presence.homeassistant.announcements import Announcements
 
 STATE_AGAIN_S = 300.0
 ONLINE = b"online"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
-    """Of one topic; without a client id it is the gateway's. `values`: of an announcement."""
-
-    client_id: ClientId
-    values: tuple[Known, ...] = ()
-
-
 class RetainedLedger(Protocol):
-    """What is noted of the retained messages that the broker may have (retained_ledger.py)."""
+    """The record of the retained messages that the broker may have (retained_ledger.py)."""
 
     @property
-    def error(self) -> str | None: ...  # why something is not noted
+    def error(self) -> str | None: ...  # why something is not recorded
 
-    def load(self) -> dict[str, QueueEntry]: ...
-    def begin(self, kept: dict[str, QueueEntry]) -> None: ...
-    def told(self, topic: str, entry: QueueEntry) -> None: ...
+    def load(self) -> dict[str, LedgerEntry]: ...
+    def begin(self, entries: dict[str, LedgerEntry]) -> None: ...
+    def published(self, topic: str, entry: LedgerEntry) -> None: ...
     def cleared(self, topic: str) -> None: ...
     def flush(self) -> bool: ...
 
 
 class PresenceQueue:
-    """`stats` is asked each `stats_s`, 0 for never. Without a board no device is told of, without
-    announcements nothing is said to Home Assistant.
+    """`stats` is called each `stats_s`, 0 for never. Without a `board` no presence of devices is
+    published, without announcements nothing for Home Assistant.
     """
 
     def __init__(
@@ -71,25 +63,25 @@ class PresenceQueue:
         self._topics = topics
         self._ledger = ledger
         self._stats, self._stats_s = stats, stats_s
-        # Infinity: a connection began, and the session said so itself.
+        # Infinity: a connection began, and the session published that itself.
         self._state_at, self._stats_at = inf, 0.0
-        self._of_gateway: deque[Notice] = deque()
-        self._together: deque[Notice] = deque()  # after a device's forgotten announcement
-        self._kept: dict[str, QueueEntry] = {}  # in the ledger, and not said again yet
-        # Of announcements and values, by topic: what the ledger has of them in this life.
-        self._written: dict[str, tuple[Known, ...]] = {}
+        self._gateway_messages: deque[RetainedMessage] = deque()
+        self._clearing: deque[RetainedMessage] = deque()  # of one device, without others between
+        self._unconfirmed: dict[str, LedgerEntry] = {}  # in the ledger, and not sent again yet
+        # Of announcements and values, by topic: what the ledger has of them since the start.
+        self._written: dict[str, tuple[KnownValue, ...]] = {}
         self._stale: OrderedDict[str, None] = OrderedDict()
         self._turn = 0
 
-    # From a former life
+    # Restore after a restart
 
     def restore(self, has_session: Callable[[ClientId], bool]) -> None:
-        """What the broker may have: what is still wanted is kept, the rest will be cleared."""
+        """What the broker may have: what is still wanted stays, the rest will be cleared."""
         found = self._ledger.load()
         for topic, entry in found.items():
             client_id = entry.client_id
             if topic in self._wanted(client_id) and (not client_id or has_session(client_id)):
-                self._kept[topic] = entry
+                self._unconfirmed[topic] = entry
                 if entry.values and self.announcements is not None:
                     self.announcements.restore(entry)
             else:
@@ -112,11 +104,11 @@ class PresenceQueue:
         if self.announcements is not None:
             self.announcements.connected()
 
-    # From those who show
+    # For status and metrics
 
     @property
     def waiting(self) -> int:
-        """Devices, announcements and values that something is to be said of."""
+        """Devices, announcements and values that are to be published."""
         board, announcements = self.board, self.announcements
         return (
             (0 if board is None else board.waiting)
@@ -125,17 +117,17 @@ class PresenceQueue:
         )
 
     @property
-    def presses(self) -> bool:
-        """Whether somebody should see at once what goes next."""
-        if self._together or self._of_gateway:
+    def is_urgent(self) -> bool:
+        """Whether the next message should not wait."""
+        if self._clearing or self._gateway_messages:
             return True
-        return self.board is not None and self.board.presses
+        return self.board is not None and self.board.is_urgent
 
     def numbers(self) -> PresenceNumbers:
         board, announcements = self.board, self.announcements
         return PresenceNumbers(
             topic=self._topics.base,
-            devices=None if board is None else board.told,
+            devices=None if board is None else board.published_count,
             announced=None if announcements is None else announcements.announced,
             waiting=self.waiting,
             error=self._ledger.error,
@@ -143,91 +135,96 @@ class PresenceQueue:
 
     # Time
 
-    def look(self, now: float) -> None:
+    def collect(self, now: float) -> None:
+        """Adds what is due by now."""
         if self.board is not None:
-            self.board.look(now)
+            self.board.scan(now)
         if self._state_at == inf:
             self._state_at = now + STATE_AGAIN_S
         if now >= self._state_at:
             self._state_at = now + STATE_AGAIN_S
-            self._of_gateway.append(Notice(self._topics.state, ONLINE))
+            self._gateway_messages.append(RetainedMessage(self._topics.state, ONLINE))
         if self._stats_s and now >= self._stats_at:
             self._stats_at = now + self._stats_s
-            self._of_gateway.append(Notice(self._topics.stats, as_json(self._stats())))
+            self._gateway_messages.append(
+                RetainedMessage(self._topics.stats, as_json(self._stats()))
+            )
 
-    def next(self, now: float) -> Notice | None:
-        """What goes next; None when all is said."""
-        notice = self._next(now)
-        if notice is not None and notice.client_id is not None:
-            self._note(notice)
-        return notice
+    def next(self, now: float) -> RetainedMessage | None:
+        """The next message; None when everything is sent."""
+        message = self._next(now)
+        if message is not None and message.client_id is not None:
+            self._record(message)
+        return message
 
     def flush(self) -> bool:
-        """Write down what was sent for the first time; whether that is still under way."""
+        """Write what was sent for the first time to the ledger; whether that is still under way."""
         return self._ledger.flush()
 
-    def _next(self, now: float) -> Notice | None:
-        for queue in (self._together, self._of_gateway):
+    def _next(self, now: float) -> RetainedMessage | None:
+        for queue in (self._clearing, self._gateway_messages):
             if queue:
                 return queue.popleft()
-        notice = None if self.board is None else self.board.next_first(now)
-        if notice is not None:
-            return self._of_device(notice)
+        message = None if self.board is None else self.board.next_change(now)
+        if message is not None:
+            return self._device_message(message)
         if self.announcements is not None:
-            notice = self.announcements.next_announcement()
-        return notice or self._in_turns(now)
+            message = self.announcements.next_announcement()
+        return message or self._in_turns(now)
 
-    def _in_turns(self, now: float) -> Notice | None:
-        turns = (self._next_values, self._next_rest, self._next_stale)
+    def _in_turns(self, now: float) -> RetainedMessage | None:
+        turns = (self._next_values, self._next_refresh, self._next_stale)
         for _ in turns:
             self._turn = (self._turn + 1) % len(turns)
-            notice = turns[self._turn](now)
-            if notice is not None:
-                return notice
+            message = turns[self._turn](now)
+            if message is not None:
+                return message
         return None
 
-    def _next_values(self, _now: float) -> Notice | None:
+    def _next_values(self, _now: float) -> RetainedMessage | None:
         return None if self.announcements is None else self.announcements.next_values()
 
-    def _next_rest(self, now: float) -> Notice | None:
-        notice = None if self.board is None else self.board.next_rest(now)
-        return None if notice is None else self._of_device(notice)
+    def _next_refresh(self, now: float) -> RetainedMessage | None:
+        message = None if self.board is None else self.board.next_refresh(now)
+        return None if message is None else self._device_message(message)
 
-    def _next_stale(self, _now: float) -> Notice | None:
+    def _next_stale(self, _now: float) -> RetainedMessage | None:
         if not self._stale:
             return None
         topic, _ = self._stale.popitem(last=False)
-        return Notice(topic, b"", ClientId(""))
+        return RetainedMessage(topic, b"", ClientId(""))
 
-    def _of_device(self, notice: Notice) -> Notice:
-        """Its presence; where that is cleared, what was announced of it goes before."""
-        client_id = notice.client_id
+    def _device_message(self, message: RetainedMessage) -> RetainedMessage:
+        """Its presence; where that is cleared, its announcement is cleared before."""
+        client_id = message.client_id
         if self.announcements is None or client_id is None:
-            return notice
-        if notice.payload:
-            self.announcements.told_of(client_id)
-            return notice
-        self._together.extend([*self.announcements.forget(client_id), notice])
-        return self._together.popleft()
+            return message
+        if message.payload:
+            self.announcements.presence_published(client_id)
+            return message
+        self._clearing.extend([*self.announcements.forget(client_id), message])
+        return self._clearing.popleft()
 
     # The ledger
 
-    def _note(self, notice: Notice) -> None:
-        topic, client_id = notice.topic, notice.client_id
-        assert client_id is not None, "only what is of devices, or for Home Assistant, is noted"
+    def _record(self, message: RetainedMessage) -> None:
+        topic, client_id = message.topic, message.client_id
+        assert client_id is not None, (
+            "only messages of devices, or for Home Assistant, are recorded"
+        )
         self._stale.pop(topic, None)
-        if not notice.payload:
-            self._kept.pop(topic, None)
+        if not message.payload:
+            self._unconfirmed.pop(topic, None)
             self._written.pop(topic, None)
             self._ledger.cleared(topic)
             return
         if self.board is not None and topic == self._topics.client(client_id):
-            if not notice.is_first:
+            if not message.is_first:
                 return
-        elif self._written.get(topic) == notice.values:
+        elif self._written.get(topic) == message.values:
             return
         else:
-            self._written[topic] = notice.values
-        entry = QueueEntry(client_id, notice.values)
-        if self._kept.pop(topic, None) != entry:
-            self._ledger.told(topic, entry)
+            self._written[topic] = message.values
+        entry = LedgerEntry(client_id, message.values)
+        if self._unconfirmed.pop(topic, None) != entry:
+            self._ledger.published(topic, entry)

@@ -1,7 +1,7 @@
-"""One waiting reading as a person or a program would see it.
+"""One waiting reading, as text for people and as JSON for programs.
 
-A payload is whatever a sensor sent, so nothing is believed about it: text only if every letter of
-it can be printed, SenML (RFC 8428) only if all of it is one pack, else octets.
+A payload is whatever a sensor sent: it is shown as text only if every letter of it can be printed,
+as SenML (RFC 8428) only if all of it is one pack, else as bytes.
 """
 
 import base64
@@ -22,7 +22,7 @@ SENML_NAMES = {
 
 
 def age_s(reading: Reading, now: float) -> float:
-    """0 where nobody can know: the machine was restarted, and a wall clock was not set."""
+    """0 where it cannot be known: the machine was restarted, and its clock was not set."""
     return max(0.0, now - reading.received_at)
 
 
@@ -58,8 +58,10 @@ def shown(payload: bytes) -> str:
     text = _text(payload)
     if text is not None and text.isprintable():
         return shortened(text, PAYLOAD_LENGTH_MAX)
-    said = _senml(payload)
-    return shortened(f"0x{payload.hex()}" if said is None else printable(said), PAYLOAD_LENGTH_MAX)
+    senml = _senml(payload)
+    return shortened(
+        f"0x{payload.hex()}" if senml is None else printable(senml), PAYLOAD_LENGTH_MAX
+    )
 
 
 def _senml(payload: bytes) -> str | None:

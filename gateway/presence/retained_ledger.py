@@ -1,22 +1,22 @@
 """Which retained messages of ours the broker may have, over restarts: one line for each change.
 
-A broker keeps a retained message until it is cleared. Who forgets a device while the broker is
-away, changes the gateway's name or switches Home Assistant off would leave messages behind that
-nobody clears, and devices that never were. So each topic is written down when it is first sent, and
-crossed out when it was cleared; what a start finds and nobody wants any more is cleared then.
-Beside a device's announcement stands which values it has: they are announced again before it was
-heard again.
+A broker keeps a retained message until it is cleared. Without this record messages would stay there
+for good when a device is forgotten while the broker cannot be reached, when the gateway gets
+another name, or when Home Assistant is switched off. So each topic is written to the file when it
+is first sent, and again when it was cleared; a start clears what is found there and is no longer
+wanted. An announcement is recorded with its values: after a restart they are announced before the
+device sends its next reading.
 
-It is a file of its own and not a table of the state: nobody waits for it, it is never synced, and
-a gateway that loses it forgets at worst to clear something.
+It is a file of its own and not a table of the state: nothing waits for it, it is never synced, and
+the worst that its loss does is that something is not cleared.
 
 It is written in a thread, one batch at a time: the disk may hang. Meanwhile, and after a failure
-until it succeeds (`RETRY_S`), lines wait in memory, the last one of each topic.
+until a write succeeds (`RETRY_S`), lines wait in memory, the last one of each topic.
 
-Limits: `BYTES_MAX`; beyond it nothing more is written down. `LINES_MAX` wait; what comes beyond it
-is not noted and counted, and a message of that topic may stay at the broker. A start writes the
-file again, without what was crossed out. A disk that is full or fails is logged once, is an alarm
-as long as it lasts, and otherwise does no harm.
+Limits: `BYTES_MAX`; beyond it nothing more is written. `LINES_MAX` lines wait; more are dropped and
+counted, and a message of that topic may stay at the broker. A start writes the file again, without
+what was cleared. A disk that is full or fails is logged once, is an alarm as long as it lasts, and
+otherwise does no harm.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from gateway.core.state_records import ClientId
-from gateway.presence.queue import QueueEntry
+from gateway.presence.entries import LedgerEntry
 
 if TYPE_CHECKING:
-    from gateway.presence.catalogue import Known
+    from gateway.presence.catalogue import KnownValue
 
 log = logging.getLogger("tidegate.presence")
 
@@ -59,7 +59,7 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 class RetainedLedgerFile:
-    """The ledger that `notices/` asks for. `begin_work`: where the file is written."""
+    """The `RetainedLedger` of the queue. `begin_work`: where the file is written."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RetainedLedgerFile:
 
     @property
     def error(self) -> str | None:
-        """Why something is not noted, or None."""
+        """Why something is not recorded, or None."""
         if self._written is not None and self._now() - self._begun_at > SLOW_S:
             waited_s = self._now() - self._begun_at
             return f"{self._path}: the disk has not answered for {waited_s:.0f} s"
@@ -90,9 +90,9 @@ class RetainedLedgerFile:
             return f"{self._path}: {self._lost} topics were too many to wait for the disk"
         return self._problem
 
-    def load(self) -> dict[str, QueueEntry]:
-        """By topic. What is no line of ours is passed over."""
-        found: dict[str, QueueEntry] = {}
+    def load(self) -> dict[str, LedgerEntry]:
+        """By topic. What is no line of ours is skipped."""
+        found: dict[str, LedgerEntry] = {}
         try:
             with self._path.open(encoding="utf-8", errors="replace") as file:
                 for line in file:
@@ -103,23 +103,23 @@ class RetainedLedgerFile:
             self._fail(error)
         return found
 
-    def begin(self, kept: dict[str, QueueEntry]) -> None:
-        """Write it anew, with these alone."""
+    def begin(self, entries: dict[str, LedgerEntry]) -> None:
+        """Write the file again, with these entries alone."""
         new = self._path.with_suffix(".new")
         try:
             new.unlink(missing_ok=True)
             with open(new, "x", encoding="utf-8", opener=_private) as file:
-                file.writelines(_written(topic, entry) for topic, entry in kept.items())
+                file.writelines(_written(topic, entry) for topic, entry in entries.items())
                 self._bytes = file.tell()
             new.replace(self._path)
         except OSError as error:
             self._fail(error)
 
-    def told(self, topic: str, entry: QueueEntry) -> None:
-        self._note(topic, _written(topic, entry))
+    def published(self, topic: str, entry: LedgerEntry) -> None:
+        self._enqueue(topic, _written(topic, entry))
 
     def cleared(self, topic: str) -> None:
-        self._note(topic, f"{json.dumps([topic])}\n")
+        self._enqueue(topic, f"{json.dumps([topic])}\n")
 
     def flush(self) -> bool:
         """Begin to write what waits; whether something is being written."""
@@ -129,7 +129,7 @@ class RetainedLedgerFile:
             self._take_outcome()
         return self._written is not None
 
-    def _note(self, topic: str, line: str) -> None:
+    def _enqueue(self, topic: str, line: str) -> None:
         if len(self._lines) >= LINES_MAX and topic not in self._lines:
             self._lost += 1
             return
@@ -186,36 +186,36 @@ class RetainedLedgerFile:
 
 
 def _private(path: str, flags: int) -> int:
-    """For `open`: read by nobody else, also where a former version has made it."""
+    """For `open`: for our user alone, also where an older version has made the file."""
     file = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    with suppress(OSError):  # it is somebody else's
+    with suppress(OSError):  # of another user
         if os.fstat(file).st_mode & 0o077:
             os.fchmod(file, 0o600)
     return file
 
 
-def _written(topic: str, entry: QueueEntry) -> str:
+def _written(topic: str, entry: LedgerEntry) -> str:
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
     return f"{json.dumps([topic, entry.client_id, values])}\n"
 
 
-def _read(line: str, found: dict[str, QueueEntry]) -> None:
+def _read(line: str, found: dict[str, LedgerEntry]) -> None:
     try:
         match json.loads(line):
             case [str(topic)]:
                 found.pop(topic, None)
             case [str(topic), str(client_id), [*values]]:
-                found[topic] = QueueEntry(ClientId(client_id), tuple(_values(values)))
+                found[topic] = LedgerEntry(ClientId(client_id), tuple(_values(values)))
     except ValueError:  # torn by a power cut
         return
 
 
-def _values(listed: Iterable[object]) -> Iterator[Known]:
-    if not listed:  # as ever, without Home Assistant
+def _values(listed: Iterable[object]) -> Iterator[KnownValue]:
+    if not listed:  # always so without Home Assistant
         return
-    from gateway.presence.catalogue import Kind, Known
+    from gateway.presence.catalogue import Kind, KnownValue
 
     for each in listed:
         match each:
             case [str(topic), str(name), str(kind), str(unit)]:
-                yield Known(topic=topic, name=name, kind=Kind(kind), unit=unit)
+                yield KnownValue(topic=topic, name=name, kind=Kind(kind), unit=unit)

@@ -1,4 +1,4 @@
-"""How a client stands, in the words that people use of it."""
+"""The state of a client as it is published: asleep, overdue, lost and so on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Standing(Enum):
 
     AWAKE = "awake"
     ASLEEP = "asleep"
-    OVERDUE = "overdue"  # it said that it would be heard by now; its tolerance is not used up yet
+    OVERDUE = "overdue"  # its keep-alive or sleep time is over, its tolerance is not used up yet
     LOST = "lost"
-    DISCONNECTED = "disconnected"  # it said goodbye
+    DISCONNECTED = "disconnected"  # it sent DISCONNECT
 
 
-GONE = (Standing.LOST, Standing.DISCONNECTED)
+OFFLINE = (Standing.LOST, Standing.DISCONNECTED)
 
 _STANDINGS = {
     State.ACTIVE: Standing.AWAKE,
@@ -30,7 +30,7 @@ _STANDINGS = {
 }
 
 
-# Nearly all of a large fleet. To find a member in its class, or by its hash, costs ten times what
+# Most clients of a large fleet. To find a member in its class, or by its hash, costs ten times what
 # a name does.
 SLEEPS = State.ASLEEP
 ASLEEP = Standing.ASLEEP
@@ -47,7 +47,7 @@ def standing_in(state: State) -> Standing:
 
 
 def is_overdue(session: Session, now: float) -> bool:
-    """It said that it would be heard by now; its tolerance is not used up yet."""
+    """Its keep-alive or sleep time is over, and its tolerance is not used up yet."""
     declared_s = session.sleep_s if session.state is SLEEPS else session.keep_alive_s
     if now <= session.last_received_at + declared_s:  # most of all, at a third of the price
         return False

@@ -1,5 +1,5 @@
-"""Where the gateway says something of its own: topics as the broker has them, and how any client
-id becomes one level of a topic.
+"""Topics of the gateway's own messages, as the broker has them, and how any client id becomes one
+level of a topic.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Topics:
         return f"{self.base}/clients/{level(client_id)}"
 
     def values(self, client_id: str) -> str:
-        """What the client's readings say, as JSON, for those who cannot read SenML."""
+        """The values of the client's readings as JSON, for consumers that cannot read SenML."""
         return f"{self.base}/values/{level(client_id)}"
 
 
 def level(text: str) -> str:
     """As in a URL: `a/b` is `a%2Fb`; two texts are never the same level."""
-    return _ESCAPED.sub(lambda one: "".join(f"%{octet:02X}" for octet in one[0].encode()), text)
+    return _ESCAPED.sub(lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
 
 
 def plain_name(text: str) -> str:
     """Of letters, digits, `_` and `-` alone: `a/b` is `a_2fb`; two texts never have the same."""
-    return _NOT_PLAIN.sub(lambda one: "".join(f"_{octet:02x}" for octet in one[0].encode()), text)
+    return _NOT_PLAIN.sub(lambda one: "".join(f"_{byte:02x}" for byte in one[0].encode()), text)

@@ -1,6 +1,6 @@
 """What a payload says, as names and values to look at.
 
-Nothing is believed about a payload: SenML (RFC 8428) in JSON or CBOR, plain JSON or CBOR, a number
+A payload may be anything: SenML (RFC 8428) in JSON or CBOR, plain JSON or CBOR, a number
 or a text as it stands; anything else is shown as octets. Whatever it is, this never raises, and
 what is made of it is bounded: VALUES_MAX values, names and texts of TEXT_LENGTH_MAX.
 """
@@ -32,7 +32,7 @@ class Value(NamedTuple):
 
 
 def prepare() -> None:
-    """Before anybody is served: a disk that hangs would hold up the event loop with the import."""
+    """Before anything is served: a disk that hangs would hold up the event loop with the import."""
     import cbor2  # noqa: F401
 
 
@@ -136,7 +136,7 @@ def _of_pack(document: Any) -> Iterator[Value]:
 
 
 def _plain(value: object) -> Plain | None:
-    """A number, a text or a truth; nothing else is shown as a value."""
+    """A number, a text or a boolean; nothing else is shown as a value."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):

@@ -1,6 +1,6 @@
 """The clocks: monotonic seconds for every decision, wall time only for the stamps on readings.
 
-The core is given `now()` and never asks. `now()` leaves out the time in which this process stood
+The core is given `now()` and reads no clock. `now()` leaves out the time in which the process stood
 still (process_pauses.py has the rules and the failure cases); the machine's own monotonic time is
 for whatever the event loop, another thread or another run of the gateway compares it with.
 
@@ -21,7 +21,7 @@ from gateway.core.process_pauses import ProcessPauses
 
 # Of this process: it has one loop.
 pauses = ProcessPauses()
-# Copies of what it says, because to ask it each time would be dearer than the clock itself.
+# Copies of its values: a call of `pauses` would cost more than the clock itself.
 _overdue_at = inf
 _left_out_s = 0.0
 
@@ -33,7 +33,7 @@ def now() -> float:
     at = monotonic()
     if at > _overdue_at:
         pauses.now(at)
-        _copy()
+        _copy_pauses()
     return at - _left_out_s
 
 
@@ -56,13 +56,13 @@ def beat() -> None:
     """The loop runs, and is back here within `BEAT_S`."""
     look()
     pauses.beat(monotonic())
-    _copy()
+    _copy_pauses()
 
 
 def rest() -> None:
-    """It promises nothing any more."""
+    """The loop has ended: no beat is expected any more."""
     pauses.rest()
-    _copy()
+    _copy_pauses()
 
 
 def look() -> int:
@@ -73,6 +73,6 @@ def look() -> int:
     return pauses.count
 
 
-def _copy() -> None:
+def _copy_pauses() -> None:
     global _overdue_at, _left_out_s
     _overdue_at, _left_out_s = pauses.overdue_at, pauses.left_out_s

@@ -1,8 +1,8 @@
-"""Tells the clock each second that the loop runs, and the operator when it did not.
+"""Marks each second that the loop runs, and logs when it did not.
 
 The clock finds a pause by the beat that did not come (process_pauses.py). Here it is only made
-known: to the shell, which tells the core, and by a line in the log, one a minute at most, with what
-was not logged before. Half a second is worth a line to nobody; the metrics have it.
+known: to the shell, which passes it to the core, and by a line in the log, one a minute at most,
+with what was not logged before. Half a second is not worth a line; the metrics have it.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ Result = TypeVar("Result")
 async def in_thread(
     call: Callable[[], Result], name: str, unclaimed: Callable[[Result], object]
 ) -> Result:
-    """`unclaimed` gets, in a thread, a result that nobody waits for any more. Raises LimitError."""
+    """`unclaimed` gets, in a thread, a result that is not awaited any more. Raises LimitError."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Result] = loop.create_future()
 
-    def settle(result: Result) -> None:
+    def deliver(result: Result) -> None:
         if answer.done():
             start_thread(partial(unclaimed, result), name)
         else:
@@ -43,7 +43,7 @@ async def in_thread(
                 loop.call_soon_threadsafe(fail, error)
             return
         try:
-            loop.call_soon_threadsafe(settle, result)
+            loop.call_soon_threadsafe(deliver, result)
         except RuntimeError:
             unclaimed(result)
 

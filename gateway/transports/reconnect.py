@@ -1,8 +1,8 @@
 """How long to wait before the next try, and which reason for it is worth a line in the log. Pure.
 
 The wait is drawn between the shortest and a ceiling that doubles with every try: after a power cut
-a hundred gateways must not come back in step. Only `settled` brings the ceiling down again: a
-broker that accepts and then refuses would otherwise be asked at full speed for ever.
+a hundred gateways must not come back in step. Only `reset` brings the ceiling down again: a
+broker that accepts and then refuses would otherwise be tried at full speed for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Backoff:
         self._ceiling_s = min(self._delay_s_max, self._ceiling_s * 2)
         return self._dice.uniform(self._delay_s_min, self._ceiling_s)
 
-    def settled(self) -> None:
+    def reset(self) -> None:
         self._ceiling_s = self._delay_s_min
 
 

@@ -1,6 +1,6 @@
 """A TCP proxy that cuts connections in the middle of packets, each after some random octets.
 
-It is a door as well: shut, it refuses connections, and it opens again on the same port.
+Shut it refuses connections, and it opens again on the same port.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who sits behind the broker: answers what nodes ask, and publishes messages for them.
 
 It keeps no session. What it is to publish waits until the broker has it, over any number of its
-ends; the time is told as `firmware.depot` tells it.
+ends; the time is answered as `firmware.ota_server` answers it.
 """
 
 from __future__ import annotations

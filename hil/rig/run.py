@@ -23,6 +23,7 @@ from hil.rig.logged_process import ProcessError
 from hil.rig.mosquitto import BrokerError
 from hil.rig.small_disk import NoSmallDiskError
 from hil.rig.stage import Setting, Stage, on_stage
+from hil.rig.steps import STEPS
 from hil.scenarios.actions import ACTIONS
 from hil.scenarios.events import Event
 
@@ -131,17 +132,17 @@ class Play:
         await self._perform(event)
 
     async def _perform(self, event: Event) -> None:
-        action = ACTIONS[event.do]
+        steps = STEPS[event.do]
         self._begun.append((event, self._stage.effects))
         whose = self._turns.setdefault(event.do.partition(".")[0], asyncio.Lock())
         for number in range(event.times):
             if number:
                 await asyncio.sleep(event.every_s * self._stretch)
             async with whose:
-                await _whole(action.begin(self._stage, event))
-                if action.end is not None:
+                await _whole(steps.begin(self._stage, event))
+                if steps.end is not None:
                     await asyncio.sleep(event.for_s * self._stretch)
-                    await _whole(action.end(self._stage, event))
+                    await _whole(steps.end(self._stage, event))
 
     async def _readings_come(self) -> None:
         """As many as are asked for, and those that show that all is well again."""

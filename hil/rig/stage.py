@@ -1,9 +1,9 @@
-"""Everything that plays in one run of a scenario: board, network, gateway, door, broker, witness.
+"""All parts of one run of a scenario: board, network, gateway, broker, its proxy, witness.
 
     async with on_stage(setting) as stage: ...
 
-Either all of it is ours, or gateway and broker are somebody's, given by address; then there is no
-door, and scenarios that would touch them are not run (`Scenario.is_for_own_rig`).
+Either all of it is ours, or gateway and broker run elsewhere, given by address; then there is no
+proxy to the broker, and scenarios that would touch either are not run (`Scenario.is_for_own_rig`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from hil.boards.board import Board, BoardSpec, Kind, Node, Place
-from hil.faults.broker_door import BrokerProxy
+from hil.faults.broker_proxy import BrokerProxy
 from hil.faults.lossy_proxy import LOOPBACK, LossyProxy
 from hil.faults.network import LineNetwork, Network, Terminal, UdpNetwork, line_config, opened_port
 from hil.faults.serial_proxy import SerialProxy
@@ -90,7 +90,7 @@ class Stage:
     network: Network
     witness: Witness
     operator: Operator
-    door: BrokerProxy
+    broker_proxy: BrokerProxy
     broker: Mosquitto
     gateway: GatewayProcess
     disk_of_gateway: SmallDisk
@@ -115,7 +115,7 @@ class Stage:
         """How often each fault took effect so far."""
         found = self.done + self.network.fates
         if self.setting.elsewhere is None:
-            found += self.door.fates
+            found += self.broker_proxy.fates
             found[CLOCK_SEEN] = self.clock.times_seen
         return found
 
@@ -150,14 +150,14 @@ class Stage:
     async def broker_ends(self, *, is_killed: bool) -> None:
         self.done[BROKER_KILLED if is_killed else BROKER_STOPPED] += self.broker.running
         await asyncio.to_thread(self.broker.kill if is_killed else self.broker.stop)
-        await self.door.shut()
+        await self.broker_proxy.shut()
         self.witness.ready.clear()
 
     async def broker_returns(self) -> None:
-        """The door opens when the witness is there again: else it could miss what arrives."""
+        """The proxy opens when the witness has subscribed again: else it could miss readings."""
         await asyncio.to_thread(self.broker.start)
         await self.witness.ready.wait()
-        await self.door.open()
+        await self.broker_proxy.open()
 
     def gateway_starts(self) -> None:
         self.gateway.start()
@@ -217,9 +217,9 @@ class Stage:
             self.broker = Mosquitto(config, folder=folder)
             await asyncio.to_thread(self.broker.start)
             stack.callback(self.broker.close)
-            self.door = BrokerProxy(self.broker.port, self.setting.seed)
-            await self.door.open()
-            stack.push_async_callback(self.door.close)
+            self.broker_proxy = BrokerProxy(self.broker.port, self.setting.seed)
+            await self.broker_proxy.open()
+            stack.push_async_callback(self.broker_proxy.close)
         host, port = elsewhere.broker if elsewhere else (LOOPBACK, self.broker.port)
         self.witness = await stack.enter_async_context(witnessing(port, READINGS, host))
         self.operator = await stack.enter_async_context(operating(port, QUESTIONS, host))
@@ -292,7 +292,7 @@ class Stage:
             command = _with_clock(command, self.clock.path)
         self.gateway = GatewayProcess(
             folder,
-            f"mqtt://{LOOPBACK}:{self.door.port}",
+            f"mqtt://{LOOPBACK}:{self.broker_proxy.port}",
             config + self.scenario.gateway_config + ports,
             prefix=self._gateway_prefix,
             command=command,

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from spark_ingest.config import rules
+from spark_ingest.config import cross_checks
 from spark_ingest.config.kinds import MismatchError
 from spark_ingest.config.problems import ConfigError, KeyPath, Problem, dotted, shown, spoken
 from spark_ingest.config.settings import TABLES, Settings
@@ -33,7 +33,7 @@ def load(path: Path | None, overrides: Sequence[str] = (), *, collects: bool = T
     for override in overrides:
         reading.override(values, override)
     settings = reading.settings(values)
-    for key, message in rules.broken(settings, collects=collects):
+    for key, message in cross_checks.contradictions(settings, collects=collects):
         if key not in reading.unclear:
             reading.complain(key, message)
     if reading.problems:
@@ -68,7 +68,7 @@ class _Reading:
 
     def __init__(self, file: str, folder: Path) -> None:
         self.problems: list[Problem] = []
-        self.unclear: set[KeyPath] = set()  # what rules would only repeat the complaint about
+        self.unclear: set[KeyPath] = set()  # what a cross check would only report again
         self._file = file
         self._folder = folder
         self._overridden: set[KeyPath] = set()

@@ -9,7 +9,7 @@ null is left out.
 
 Rule 1: all rows of a message are in one record, so it is there whole or not at all.
 Rule 2: a record has at most `bytes_max` octets of value. A message of more rows than that becomes
-        one row in quarantine, with its payload: that fits, as `config.rules` has seen to it.
+        one row in quarantine, with its payload. That fits: `config.cross_checks` requires it.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_a_forgotten_sensor_has_no_values_either() -> None:
     with pytest.raises(CannotError, match="no sensor"):
         commands.forget("well")
     bench.join(b"well")
-    latest.hear(Reading(ClientId("well"), "t", b"1", 1, False, 0, 0, 0.0))
+    latest.receive(Reading(ClientId("well"), "t", b"1", 1, False, 0, 0, 0.0))
     assert commands.forget("well").startswith("forgotten")
     assert latest.of("well") == []
     assert bench.hear(b"well") == [Disconnect()]

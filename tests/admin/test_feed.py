@@ -57,7 +57,7 @@ class Listener:
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
 
-    async def hear(self, wanted: str) -> Any:
+    async def receive(self, wanted: str) -> Any:
         """The next event of this name."""
         async with asyncio.timeout(SOON_S):
             while True:
@@ -104,18 +104,18 @@ def test_a_sensor_appears_and_changes_and_goes_and_nothing_else_is_sent(run: Run
     async def story() -> None:
         served = serving(clients=sensors.clients, pulse=lambda: sensors.changes)
         async with served as server, listening(server, "view=devices&limit=9") as page:
-            first = await page.hear("clients")
+            first = await page.receive("clients")
             assert (first["order"], first["total"]) == (["tank"], 1)
             assert first["rows"]["tank"]["state"] == "active"
             assert await page.is_silent_but_for("status")
             sensors.put("well")
-            came = await page.hear("clients")
+            came = await page.receive("clients")
             assert (came["order"], list(came["rows"])) == (["tank", "well"], ["well"])
             sensors.put("tank", State.LOST)
-            lost = await page.hear("clients")
+            lost = await page.receive("clients")
             assert {name: row["state"] for name, row in lost["rows"].items()} == {"tank": "lost"}
             del sensors.shown["well"]
-            gone = await page.hear("clients")
+            gone = await page.receive("clients")
             assert (gone["order"], gone["rows"]) == (["tank"], {})
         assert sensors.asked[0] == ClientsQuery(limit=9)
 
@@ -129,11 +129,11 @@ def test_a_change_of_state_is_there_well_within_a_second(run: Run) -> None:
         loop = asyncio.get_running_loop()
         served = serving(clients=sensors.clients, pulse=lambda: sensors.changes)
         async with served as server, listening(server, "view=devices") as page:
-            await page.hear("clients")
+            await page.receive("clients")
             for state in (State.ACTIVE, State.ASLEEP, State.LOST):
                 sensors.put("tank", state)
                 began = loop.time()
-                await page.hear("clients")
+                await page.receive("clients")
                 assert loop.time() - began < 0.9
 
     run(story())
@@ -146,10 +146,10 @@ def test_one_sensor_is_shown_with_what_it_said(run: Run) -> None:
     async def story() -> None:
         served = serving(clients=sensors.clients, latest=latest)
         async with served as server, listening(server, "view=device&id=tank") as page:
-            assert (await page.hear("client"))["latest"] == []
+            assert (await page.receive("client"))["latest"] == []
             assert await page.is_silent_but_for("status"), "ages are no news"
-            latest.hear(Reading(ClientId("tank"), "t", b"21.5", 1, False, 0, 0, 0.0))
-            (strand,) = (await page.hear("client"))["latest"]
+            latest.receive(Reading(ClientId("tank"), "t", b"21.5", 1, False, 0, 0, 0.0))
+            (strand,) = (await page.receive("client"))["latest"]
             assert strand["values"][0]["value"] == 21.5
 
     run(story())
@@ -160,9 +160,9 @@ def test_topics_are_told_when_something_was_said(run: Run) -> None:
 
     async def story() -> None:
         async with serving(latest=latest) as server, listening(server, "view=topics") as page:
-            assert (await page.hear("latest"))["total"] == 0
-            latest.hear(Reading(ClientId("tank"), "t", b"on", 1, False, 0, 0, 0.0))
-            assert (await page.hear("latest"))["latest"][0]["topic"] == "t"
+            assert (await page.receive("latest"))["total"] == 0
+            latest.receive(Reading(ClientId("tank"), "t", b"on", 1, False, 0, 0, 0.0))
+            assert (await page.receive("latest"))["latest"][0]["topic"] == "t"
             answer = (await get(server, "/api/latest?search=nobody")).json
             assert (answer["schema"], answer["total"]) == ("tidegate.latest/1", 0)
 
@@ -183,11 +183,11 @@ def test_log_lines_are_told_once_from_their_level_on(run: Run) -> None:
 
     async def story() -> None:
         async with serving(log=tail) as server, listening(server, "view=log&level=info") as page:
-            (line,) = (await page.hear("log"))["lines"]
+            (line,) = (await page.receive("log"))["lines"]
             assert line["text"].endswith("tidegate.feed-test before")
             log.debug("quiet")
             log.warning("loud\nline")
-            (line,) = (await page.hear("log"))["lines"]
+            (line,) = (await page.receive("log"))["lines"]
             assert (line["number"], line["level"]) == (3, "warning")
             assert line["text"].endswith("loud\\nline")
             assert len((await get(server, "/api/log")).json["lines"]) == 3
@@ -208,7 +208,7 @@ def test_the_log_is_kept_within_bounds() -> None:
 def test_the_buffer_is_what_the_verb_prints(run: Run) -> None:
     async def story() -> None:
         async with serving() as server, listening(server, "view=buffer") as page:
-            assert await page.hear("buffer") == (await get(server, "/api/buffer")).json
+            assert await page.receive("buffer") == (await get(server, "/api/buffer")).json
             assert await page.is_silent_but_for("status")
 
     run(story())
@@ -229,7 +229,7 @@ def test_only_so_many_pages_are_live_and_a_closed_one_makes_room(run: Run) -> No
                 await each.__aexit__(None, None, None)
             await eventually(lambda: pages[-1] == 0, "the server has noticed")
             async with listening(server, "view=overview") as page:
-                await page.hear("status")
+                await page.receive("status")
         assert max(pages) == FEEDS_MAX
         assert pages[-1] == 0
 
@@ -241,9 +241,9 @@ def test_health_is_answered_while_all_pages_are_open(run: Run) -> None:
         served = serving(connection_s_max=0.3)
         async with served as server, listening(server, "view=overview") as page:
             for _ in range(3):
-                await page.hear("status")
+                await page.receive("status")
             assert (await get(server, "/healthz")).status == 200
-            await page.hear("status")
+            await page.receive("status")
 
     run(story())
 
@@ -294,7 +294,7 @@ def test_who_goes_from_view_to_view_as_fast_as_can_be_is_never_refused(run: Run)
         async with serving() as server:
             for _ in range(3 * FEEDS_MAX):
                 async with listening(server, "view=overview") as page:
-                    await page.hear("status")
+                    await page.receive("status")
                 await asyncio.sleep(0.02)  # the time of a very fast finger
 
     run(story())

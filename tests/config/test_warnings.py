@@ -1,18 +1,18 @@
-"""What is allowed but probably not meant: said once, and no reason to stop."""
+"""What is allowed but probably not meant is a warning, and no reason to stop."""
 
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gateway.config.doubts import doubts
 from gateway.config.gathering import Gathering
 from gateway.config.mounts import free_bytes, taken_bytes
 from gateway.config.settings import GatewaySettings, Settings
+from gateway.config.warnings import find_warnings
 from tests.config.reading import read
 
 # A file system in memory that every Linux has; nothing is made there.
 IN_MEMORY = Path("/dev/shm/tidegate")
-MEMORY_DOUBT = (
+MEMORY_WARNING = (
     f"gateway.state_dir: {IN_MEMORY} is in memory (tmpfs): what is kept there will not survive a "
     "power cut"
 )
@@ -22,7 +22,7 @@ def test_a_state_folder_in_memory_is_warned_about() -> None:
     assert read(
         f'gateway.state_dir = "{IN_MEMORY}/deep/down"\njournal.size_max = "1MiB"'
     ).warnings == (
-        f"c.toml:1:21: {MEMORY_DOUBT}".replace(str(IN_MEMORY), f"{IN_MEMORY}/deep/down"),
+        f"c.toml:1:21: {MEMORY_WARNING}".replace(str(IN_MEMORY), f"{IN_MEMORY}/deep/down"),
     )
 
 
@@ -70,7 +70,7 @@ def test_a_journal_that_nothing_is_written_to_needs_no_room() -> None:
     text = 'acknowledge = "upstream"\nsize_max = "1024GiB"\n'
     environment = {"TIDEGATE_GATEWAY__STATE_DIR": str(IN_MEMORY)}
     (warning,) = read(f"[journal]\n{text}", environment).warnings
-    assert warning == f"environment TIDEGATE_GATEWAY__STATE_DIR: {MEMORY_DOUBT}"
+    assert warning == f"environment TIDEGATE_GATEWAY__STATE_DIR: {MEMORY_WARNING}"
     for stored in ("qos0_offline", "qos0"):
         assert len(read(f'[journal]\n{text}{stored} = "store"\n', environment).warnings) == 2
     topic = '[[topic]]\nfilter = "alarm/#"\nacknowledge = "journal"\n'
@@ -80,7 +80,7 @@ def test_a_journal_that_nothing_is_written_to_needs_no_room() -> None:
 def test_a_default_that_does_not_fit_is_named_as_the_default() -> None:
     gathering = Gathering()
     settings = replace(Settings(), gateway=GatewaySettings(state_dir=IN_MEMORY))
-    assert next(iter(doubts(settings, gathering))) == f"default: {MEMORY_DOUBT}"
+    assert next(iter(find_warnings(settings, gathering))) == f"default: {MEMORY_WARNING}"
 
 
 def test_a_filter_that_never_decides_is_warned_about() -> None:

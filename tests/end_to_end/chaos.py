@@ -1,7 +1,7 @@
 """A bad network, a gateway that is killed again and again, a broker that ends and returns.
 
 Everything is a process of its own but the sensors, the network and the witness. The broker is
-behind a door, which opens only when the witness is there again: what the broker took without a
+behind a proxy, which opens only when the witness is there again: what the broker took without a
 witness could not be told from what was lost.
 """
 
@@ -82,7 +82,7 @@ class Chaos:
         plan: Plan,
         gateway: GatewayProcess,
         broker: Mosquitto,
-        door: CuttingProxy,
+        proxy: CuttingProxy,
         witness: Witness,
     ) -> None:
         self.ends: Counter[str] = Counter()
@@ -91,7 +91,7 @@ class Chaos:
         self._dice = random.Random(plan.seed)
         self._gateway = gateway
         self._broker = broker
-        self._acceptor = door
+        self._proxy = proxy
         self._witness = witness
         self._outage: asyncio.Task[None] | None = None
 
@@ -115,12 +115,12 @@ class Chaos:
 
     async def _send_away(self, end: Callable[[Mosquitto], None]) -> None:
         await asyncio.to_thread(end, self._broker)
-        await self._acceptor.shut()
+        await self._proxy.shut()
         self._witness.ready.clear()
         await asyncio.sleep(self._dice.uniform(*self._plan.broker_away_s))
         await asyncio.to_thread(self._broker.start)
         await self._witness.ready.wait()
-        await self._acceptor.open()
+        await self._proxy.open()
 
     async def calm_down(self) -> None:
         """The last outage is over."""
@@ -172,7 +172,7 @@ async def run(plan: Plan, folder: Path) -> Outcome:
     broker_folder.mkdir()
     with Mosquitto(plan.broker_config, folder=broker_folder) as broker:
         async with (
-            cutting_proxy(broker.port, plan.seed) as door,
+            cutting_proxy(broker.port, plan.seed) as proxy,
             witnessing(broker.port, "chaos/#") as witness,
         ):
             config = (
@@ -180,8 +180,8 @@ async def run(plan: Plan, folder: Path) -> Outcome:
                 f'[journal]\nacknowledge = "{plan.acknowledge}"\n'
                 "[limits]\ndisconnects_per_s_max = 1000\n"
             )
-            with GatewayProcess(folder, f"mqtt://127.0.0.1:{door.port}", config) as gateway:
-                chaos = Chaos(plan, gateway, broker, door, witness)
+            with GatewayProcess(folder, f"mqtt://127.0.0.1:{proxy.port}", config) as gateway:
+                chaos = Chaos(plan, gateway, broker, proxy, witness)
                 outcome = await _run_sensors(chaos, plan, gateway, witness)
                 gateway.kill()
                 assert_untroubled(gateway)

@@ -47,22 +47,22 @@ class Scene:
         disk: SmallDisk,
         gateway: GatewayProcess,
         broker: Mosquitto,
-        door: CuttingProxy,
+        proxy: CuttingProxy,
         witness: Witness,
         sensors: list[PatientSensor],
     ) -> None:
         self.disk, self.gateway, self.broker = disk, gateway, broker
-        self.door, self.witness, self.sensors = door, witness, sensors
+        self.proxy, self.witness, self.sensors = proxy, witness, sensors
 
     async def broker_leaves(self) -> None:
         await asyncio.to_thread(self.broker.stop)
-        await self.door.shut()
+        await self.proxy.shut()
 
     async def broker_returns(self) -> None:
         self.witness.ready.clear()
         await asyncio.to_thread(self.broker.start)
         await self.witness.ready.wait()
-        await self.door.open()
+        await self.proxy.open()
 
     async def everybody_is_refused(self) -> None:
         """Again and again: not because of a moment in which a segment was made."""
@@ -107,14 +107,14 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
         Mosquitto(PERSISTENCE, folder=folder / "broker") as broker,
     ):
         async with (
-            cutting_proxy(broker.port, seed=1) as door,
+            cutting_proxy(broker.port, seed=1) as proxy,
             witnessing(broker.port, "full/#") as witness,
         ):
-            url = f"mqtt://127.0.0.1:{door.port}"
+            url = f"mqtt://127.0.0.1:{proxy.port}"
             with GatewayProcess(folder, url, CONFIG, prefix=disk.prefix) as gateway:
                 await asyncio.to_thread(gateway.wait_until_connected)
                 async with sensors_at(gateway.port, SENSORS) as sensors:
-                    yield Scene(disk, gateway, broker, door, witness, sensors)
+                    yield Scene(disk, gateway, broker, proxy, witness, sensors)
 
 
 def judge(scene: Scene) -> None:

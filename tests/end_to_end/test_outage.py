@@ -76,14 +76,14 @@ async def send(number: int, sensor: PatientSensor, over: asyncio.Event) -> None:
 
 
 async def go_away(at_broker: AtBroker, away_s: float) -> None:
-    broker, door, witness = at_broker
+    broker, proxy, witness = at_broker
     await asyncio.to_thread(broker.stop)
-    await door.shut()
+    await proxy.shut()
     witness.ready.clear()
     await asyncio.sleep(away_s)
     await asyncio.to_thread(broker.start)
     await witness.ready.wait()
-    await door.open()
+    await proxy.open()
 
 
 async def outage(port: int, rate_per_s: int, away_s: float, at_broker: AtBroker) -> Story:
@@ -111,12 +111,12 @@ async def outage(port: int, rate_per_s: int, away_s: float, at_broker: AtBroker)
 async def told(folder: Path, rate_per_s: int, away_s: float) -> Story:
     with Mosquitto(PERSISTENCE, folder=folder) as broker:
         async with (
-            cutting_proxy(broker.port, seed=1) as door,
+            cutting_proxy(broker.port, seed=1) as proxy,
             witnessing(broker.port, "outage/#") as witness,
         ):
-            with GatewayProcess(folder, f"mqtt://127.0.0.1:{door.port}") as gateway:
+            with GatewayProcess(folder, f"mqtt://127.0.0.1:{proxy.port}") as gateway:
                 await asyncio.to_thread(gateway.wait_until_connected)
-                story = await outage(gateway.port, rate_per_s, away_s, (broker, door, witness))
+                story = await outage(gateway.port, rate_per_s, away_s, (broker, proxy, witness))
                 assert_untroubled(gateway)
     return story
 

@@ -16,6 +16,7 @@ from hil.faults.lossy_proxy import Weather
 from hil.faults.serial_proxy import LineWeather
 from hil.rig.campaign import Campaign, perform
 from hil.rig.run import Outcome
+from hil.rig.steps import STEPS
 from hil.scenarios import scenario
 from hil.scenarios.actions import ACTIONS
 from tests.support.boards import require_board
@@ -31,6 +32,13 @@ def test_each_board_without_hardware_has_at_least_fifteen_scenarios() -> None:
 
 def test_each_action_is_part_of_a_scenario() -> None:
     assert {event.do for one in SCENARIOS for event in one.events} == set(ACTIONS)
+
+
+def test_each_action_is_performed_and_ends_if_it_lasts() -> None:
+    assert list(STEPS) == list(ACTIONS)
+    lasting = {name for name, steps in STEPS.items() if steps.end is not None}
+    has_duration = {name for name, action in ACTIONS.items() if "for_s" in action.parameters}
+    assert lasting == has_duration
 
 
 def test_each_action_leaves_a_mark_by_which_one_that_does_nothing_is_noticed() -> None:

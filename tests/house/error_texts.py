@@ -32,7 +32,7 @@ RAISED = {
 SENTENCES = {
     "admin/conditions.py",
     "admin/http/hosts.py",
-    "config/doubts.py",
+    "config/warnings.py",
     "transports/broker/failures.py",
     "host/causes.py",
     "host/limits.py",
@@ -80,7 +80,7 @@ def _sentences_of(node: ast.AST, *, returns: bool) -> Iterator[str]:
 def _is_logged(call: ast.Call) -> bool:
     function = call.func
     if isinstance(function, ast.Name):
-        return function.id == "complain"
+        return function.id in ("print_error", "add_problem")
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         return False
     return function.value.id in ("log", "_log") and function.attr in LOGGED

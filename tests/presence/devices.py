@@ -11,7 +11,7 @@ from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.frames import Connect, Disconnect, Pingreq
 from gateway.presence.availability import Availability
-from gateway.presence.documents import Notice
+from gateway.presence.documents import RetainedMessage
 from gateway.presence.topics import Topics
 
 TOPICS = Topics("", "greenhouse")
@@ -53,19 +53,19 @@ class Fleet:
         session.receive(Pingreq(name.encode()), now)
         assert session.state is State.ASLEEP
 
-    def said(self, now: float, most: int = 10_000) -> list[Notice]:
+    def said(self, now: float, most: int = 10_000) -> list[RetainedMessage]:
         """All that is to be said after a whole round."""
-        self.board.look(now)
-        found: list[Notice] = []
+        self.board.scan(now)
+        found: list[RetainedMessage] = []
         while len(found) < most:
-            notice = self.board.next_first(now) or self.board.next_rest(now)
-            if notice is None:
+            message = self.board.next_change(now) or self.board.next_refresh(now)
+            if message is None:
                 break
-            found.append(notice)
+            found.append(message)
         return found
 
     def documents(self, now: float) -> list[dict[str, Any]]:
-        return [json.loads(notice.payload) for notice in self.said(now)]
+        return [json.loads(message.payload) for message in self.said(now)]
 
     def states(self, now: float) -> dict[str, str]:
         return {each["client"]: each["state"] for each in self.documents(now)}

@@ -10,10 +10,10 @@ from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.presence.availability import (
     AGAIN_S,
-    LEFT_MAX,
-    LEFT_S,
+    DEPARTED_MAX,
+    DEPARTED_S,
     REFRESH_S,
-    ROUND_LOOKS,
+    ROUND_SCANS,
     SLICE_MIN,
 )
 from gateway.presence.topics import Topics, level, plain_name
@@ -77,7 +77,7 @@ def test_what_somebody_should_see_goes_before_what_goes_on() -> None:
         fleet.wakes_up(f"s{number}", 60.0)
     late.handle_time(61.0)
     fleet.awake("newer", 61.0)
-    order = [notice.client_id for notice in fleet.said(61.0)]
+    order = [message.client_id for message in fleet.said(61.0)]
     assert order[0] == "late"
     assert set(order[1:3]) == {"new", "newer"}
     assert len(order) == 23
@@ -92,7 +92,7 @@ def test_a_new_connection_makes_everything_due_and_those_not_well_first() -> Non
     fleet.said(120.0)
     assert fleet.said(120.0) == []
     fleet.board.connected()
-    order = [notice.client_id for notice in fleet.said(121.0)]
+    order = [message.client_id for message in fleet.said(121.0)]
     assert order[0] == "lost"
     assert len(order) == 6
 
@@ -102,8 +102,8 @@ def test_a_device_that_is_forgotten_is_cleared_once() -> None:
     fleet.asleep("tank", 0.0)
     fleet.said(0.0)
     del fleet.sessions[ClientId("tank")]
-    (notice,) = fleet.said(1.0)
-    assert (notice.topic, notice.payload) == ("tidegate/greenhouse/clients/tank", b"")
+    (message,) = fleet.said(1.0)
+    assert (message.topic, message.payload) == ("tidegate/greenhouse/clients/tank", b"")
     assert fleet.said(2.0) == []
 
 
@@ -112,29 +112,29 @@ def test_one_without_a_session_to_come_back_to_is_lost_for_a_week_then_forgotten
     fleet.awake("tank", 0.0)
     fleet.said(0.0)
     del fleet.sessions[ClientId("tank")]
-    fleet.board.left(ClientId("tank"), State.LOST, Peer(0, b"tank"), 10.0)
+    fleet.board.departed(ClientId("tank"), State.LOST, Peer(0, b"tank"), 10.0)
     assert fleet.states(10.0) == {"tank": "lost"}
-    assert fleet.said(10.0 + LEFT_S - 1) == []
-    (notice,) = fleet.said(11.0 + LEFT_S)
-    assert notice.payload == b""
+    assert fleet.said(10.0 + DEPARTED_S - 1) == []
+    (message,) = fleet.said(11.0 + DEPARTED_S)
+    assert message.payload == b""
 
 
 def test_one_that_comes_back_is_awake_again() -> None:
     fleet = Fleet()
-    fleet.board.left(ClientId("tank"), State.LOST, None, 10.0)
+    fleet.board.departed(ClientId("tank"), State.LOST, None, 10.0)
     assert fleet.states(10.0) == {"tank": "lost"}
     fleet.awake("tank", 20.0)
     assert fleet.states(20.0) == {"tank": "awake"}
-    assert fleet.said(LEFT_S * 2) != []
+    assert fleet.said(DEPARTED_S * 2) != []
     assert ClientId("tank") in fleet.sessions
 
 
 def test_of_those_that_left_the_oldest_gives_way() -> None:
     fleet = Fleet()
-    for number in range(LEFT_MAX + 5):
-        fleet.board.left(ClientId(f"s{number}"), State.LOST, None, float(number))
-    names = {str(notice.client_id) for notice in fleet.said(2000.0)}
-    assert names == {f"s{number}" for number in range(5, LEFT_MAX + 5)}
+    for number in range(DEPARTED_MAX + 5):
+        fleet.board.departed(ClientId(f"s{number}"), State.LOST, None, float(number))
+    names = {str(message.client_id) for message in fleet.said(2000.0)}
+    assert names == {f"s{number}" for number in range(5, DEPARTED_MAX + 5)}
 
 
 def test_what_was_said_is_said_again_after_hours() -> None:
@@ -148,7 +148,7 @@ def test_what_was_said_is_said_again_after_hours() -> None:
 def test_what_a_former_life_left_was_not_heard_in_this_one() -> None:
     fleet = Fleet()
     fleet.asleep("tank", 5.0)
-    fleet.board.born_at = 5.0
+    fleet.board.started_at = 5.0
     assert fleet.documents(5.0)[0]["last_seen"] is None
     fleet.wakes_up("tank", 300.0)
     assert fleet.documents(300.0)[0]["last_seen"] == "1970-01-01T00:05:00Z"
@@ -158,7 +158,7 @@ def test_it_counts_how_devices_stand() -> None:
     fleet = Fleet()
     fleet.awake("one", 0.0)
     fleet.asleep("two", 0.0, 5)
-    fleet.board.look(6.0)
+    fleet.board.scan(6.0)
     assert {each.value: count for each, count in fleet.board.counts.items()} == {
         "awake": 1,
         "overdue": 1,
@@ -173,9 +173,9 @@ def test_many_devices_are_looked_at_in_slices_and_all_of_them_in_a_round() -> No
     for _ in range(3):
         notices = fleet.said(1.0)
         assert len(notices) <= SLICE_MIN
-        seen |= {notice.client_id for notice in notices}
+        seen |= {message.client_id for message in notices}
     assert seen == set(fleet.sessions)
-    assert ROUND_LOOKS >= 3
+    assert ROUND_SCANS >= 3
 
 
 def test_a_device_forgotten_during_a_round_is_cleared_with_the_next() -> None:
@@ -210,9 +210,9 @@ def test_whatever_happens_the_broker_knows_it_in_the_end(
     fleet, now = Fleet(), 0.0
     known: dict[str, str] = {}
 
-    def hear() -> None:
-        for notice in fleet.said(now):
-            known[str(notice.client_id)] = notice.payload.decode()
+    def receive() -> None:
+        for message in fleet.said(now):
+            known[str(message.client_id)] = message.payload.decode()
 
     for name, what, wait_s in happenings:
         now += wait_s
@@ -228,8 +228,8 @@ def test_whatever_happens_the_broker_knows_it_in_the_end(
         elif what == "k":
             fleet.board.connected()
         if what != "s":
-            hear()
-    hear()
+            receive()
+    receive()
     said = {name for name, payload in known.items() if payload}
     assert said == set(fleet.sessions)
 

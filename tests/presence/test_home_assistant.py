@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.notice_keys import BINARY_CLASSES, DEVICE_CLASSES, SENSOR_CLASSES
-from gateway.presence.catalogue import Kind, Known
+from gateway.config.keys import BINARY_CLASSES, DEVICE_CLASSES, SENSOR_CLASSES
+from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
@@ -19,25 +19,27 @@ from tests.support import home_assistant
 from tests.support.home_assistant import objections
 
 TOPICS = Topics("site-7/", "greenhouse")
-BATTERY = Known("sensors/kitchen", "battery", Kind.NUMBER, "%EL")
-DOOR = Known("sensors/kitchen", "door", Kind.TRUTH)
-WORD = Known("sensors/kitchen", "mode", Kind.TEXT)
-NAMELESS = Known("sensors/kitchen/co2", "", Kind.NUMBER, "ppm")
+BATTERY = KnownValue("sensors/kitchen", "battery", Kind.NUMBER, "%EL")
+DOOR = KnownValue("sensors/kitchen", "door", Kind.BOOLEAN)
+WORD = KnownValue("sensors/kitchen", "mode", Kind.TEXT)
+NAMELESS = KnownValue("sensors/kitchen/co2", "", Kind.NUMBER, "ppm")
 
 
-def announcer(*wishes: ValueOptions, has_stats: bool = True) -> DiscoveryDocuments:
-    return DiscoveryDocuments(TOPICS, "homeassistant", "greenhouse", "1.0", wishes, has_stats)
+def documents(*value_options: ValueOptions, has_stats: bool = True) -> DiscoveryDocuments:
+    return DiscoveryDocuments(
+        TOPICS, "homeassistant", "greenhouse", "1.0", value_options, has_stats
+    )
 
 
-def announced(*values: Known, wishes: tuple[ValueOptions, ...] = ()) -> dict[str, Any]:
-    said = announcer(*wishes).device("kitchen-1", values)
+def announced(*values: KnownValue, value_options: tuple[ValueOptions, ...] = ()) -> dict[str, Any]:
+    said = documents(*value_options).device("kitchen-1", values)
     document: dict[str, Any] = json.loads(said)
     return document
 
 
-def entity(known: Known, *wishes: ValueOptions) -> dict[str, Any]:
+def entity(known: KnownValue, *value_options: ValueOptions) -> dict[str, Any]:
     """What is said of one value."""
-    components = announced(known, wishes=wishes)["components"]
+    components = announced(known, value_options=value_options)["components"]
     (key,) = components.keys() - {"standing", "last_seen"}
     found: dict[str, Any] = components[key]
     return found
@@ -45,14 +47,14 @@ def entity(known: Known, *wishes: ValueOptions) -> dict[str, Any]:
 
 @pytest.mark.parametrize("unit", [*MEANINGS, "furlong", "B spl"])
 def test_every_unit_becomes_something_that_home_assistant_takes(unit: str) -> None:
-    said = announcer()
-    document = said.device("kitchen-1", [Known("sensors/kitchen", "x", Kind.NUMBER, unit)])
+    said = documents()
+    document = said.device("kitchen-1", [KnownValue("sensors/kitchen", "x", Kind.NUMBER, unit)])
     assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
 
 
 @pytest.mark.parametrize("has_stats", [True, False])
 def test_the_gateway_itself_is_announced_as_home_assistant_takes_it(has_stats: bool) -> None:
-    said = announcer(has_stats=has_stats)
+    said = documents(has_stats=has_stats)
     document = said.gateway_device()
     assert objections("homeassistant", said.topic_of_gateway, document) == []
     assert ("buffer" in json.loads(document)["components"]) is has_stats
@@ -65,15 +67,15 @@ ids = st.text(min_size=1, max_size=12)
 def test_whatever_a_device_names_it_is_announced(
     client_id: str, topic: str, name: str, kind: Kind
 ) -> None:
-    said = announcer()
-    values = [Known(topic, name, kind), Known(topic, f"{name}2", kind), BATTERY]
+    said = documents()
+    values = [KnownValue(topic, name, kind), KnownValue(topic, f"{name}2", kind), BATTERY]
     document = said.device(client_id, values)
     assert objections("homeassistant", said.topic_of(client_id), document) == []
 
 
 @given(st.lists(ids, min_size=2, max_size=2, unique=True))
 def test_two_devices_have_two_announcements(client_ids: list[str]) -> None:
-    said = announcer()
+    said = documents()
     one, other = map(said.topic_of, client_ids)
     assert one != other
     assert said.topic_of_gateway not in (one, other)
@@ -83,7 +85,7 @@ def test_a_device_belongs_to_its_gateway() -> None:
     device = announced(BATTERY)["device"]
     assert device["name"] == "kitchen-1"
     assert device["via_device"] == "tidegate_greenhouse"
-    assert [device["via_device"]] == json.loads(announcer().gateway_device())["device"][
+    assert [device["via_device"]] == json.loads(documents().gateway_device())["device"][
         "identifiers"
     ]
 
@@ -114,26 +116,26 @@ def test_a_value_without_a_name_is_called_after_its_topic() -> None:
 
 
 def test_the_operator_says_what_a_unit_does_not() -> None:
-    wish = ValueOptions("", label="CO2", device_class="carbon_dioxide")
-    said = entity(NAMELESS, ValueOptions("", client="another", label="no"), wish)
+    options = ValueOptions("", label="CO2", device_class="carbon_dioxide")
+    said = entity(NAMELESS, ValueOptions("", client="another", label="no"), options)
     assert said["name"] == "CO2"
     assert said["device_class"] == "carbon_dioxide"
     assert said["unit_of_measurement"] == "ppm"
 
 
 def test_another_class_has_other_statistics() -> None:
-    energy = Known("meter", "total", Kind.NUMBER, "kWh")
+    energy = KnownValue("meter", "total", Kind.NUMBER, "kWh")
     assert entity(energy)["state_class"] == "total_increasing"
     assert entity(energy, ValueOptions("total", label="All"))["state_class"] == "total_increasing"
     assert (
         entity(energy, ValueOptions("total", device_class="power"))["state_class"] == "measurement"
     )
-    wish = ValueOptions("total", device_class="energy", state_class="total")
-    assert entity(energy, wish)["state_class"] == "total"
+    options = ValueOptions("total", device_class="energy", state_class="total")
+    assert entity(energy, options)["state_class"] == "total"
 
 
 def test_what_the_operator_hides_is_not_announced() -> None:
-    components = announced(BATTERY, DOOR, wishes=(ValueOptions("battery", hide=True),))[
+    components = announced(BATTERY, DOOR, value_options=(ValueOptions("battery", hide=True),))[
         "components"
     ]
     assert not any("battery" in key for key in components)
@@ -161,7 +163,7 @@ def test_how_a_device_stands_can_be_read_also_when_it_is_lost() -> None:
 
 @pytest.mark.parametrize("text", ["it's", '"', "{{ x }}", "{% y %}", "\\", "é", "\n", "😀", "{#"])
 def test_no_name_can_end_a_template(text: str) -> None:
-    template: str = entity(Known(text, text, Kind.NUMBER))["value_template"]
+    template: str = entity(KnownValue(text, text, Kind.NUMBER))["value_template"]
     inside = template.removeprefix("{{").removesuffix("}}")
     assert inside.isascii()
     assert inside.isprintable()

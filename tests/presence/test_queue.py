@@ -45,8 +45,8 @@ class House:
         self.readings: dict[str, Values] = {}
         sessions = self.bench.engine.sessions
         board = Availability(sessions, TOPICS, lambda _peer: "udp0")
-        announcer = DiscoveryDocuments(TOPICS, "homeassistant", "greenhouse", "1")
-        announcements = Announcements(announcer, lambda each: self.readings.get(each, {}))
+        documents = DiscoveryDocuments(TOPICS, "homeassistant", "greenhouse", "1")
+        announcements = Announcements(documents, lambda each: self.readings.get(each, {}))
         self.saying = PresenceQueue(
             TOPICS,
             RetainedLedgerFile(folder),
@@ -80,7 +80,7 @@ class House:
         self.readings[name] = {"tank/level": values}
         announcements = self.saying.announcements
         assert announcements is not None
-        announcements.heard(ClientId(name), "tank/level", values)
+        announcements.received(ClientId(name), "tank/level", values)
 
     def beat(self, times: int = 1) -> list[tuple[str, bytes]]:
         self.bench.seen()
@@ -102,7 +102,7 @@ def lines(folder: Path) -> list[list[object]]:
 def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
     assert house.publisher.mark() is None
-    house.saying.look(house.at)
+    house.saying.collect(house.at)
     before = house.publisher.mark()
     assert before is not None
     house.bench.engine.congested()
@@ -114,7 +114,7 @@ def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
     assert house.publisher.mark() != before, "some of it has gone"
     house.beat(3)
     assert house.publisher.mark() is None
-    house.saying.look(house.at)
+    house.saying.collect(house.at)
     house.bench.lose_broker()
     assert house.publisher.mark() is None
 
@@ -122,7 +122,7 @@ def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
 def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
     assert house.publisher.numbers() == PresenceNumbers(topic=TOPICS.base, devices=0, announced=0)
-    house.saying.look(house.at)
+    house.saying.collect(house.at)
     assert house.publisher.numbers().waiting == 1
     house.hears("tank", 1.5)
     house.beat(4)

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from gateway.core.state_records import ClientId
-from gateway.presence.catalogue import Kind, Known
-from gateway.presence.queue import QueueEntry
+from gateway.presence.catalogue import Kind, KnownValue
+from gateway.presence.entries import LedgerEntry
 from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RETRY_S, RetainedLedgerFile
 from tests.support.written_before import written_before
 
 TANK = ClientId("tank")
 ÄNN, BOB = ClientId("änn"), ClientId("bob")
 VALUES = (
-    Known("gewächshaus/1", "t", Kind.NUMBER, "Cel"),
-    Known("gewächshaus/1", "door", Kind.TRUTH),
-    Known("gewächshaus/1", "mode", Kind.TEXT),
+    KnownValue("gewächshaus/1", "t", Kind.NUMBER, "Cel"),
+    KnownValue("gewächshaus/1", "door", Kind.BOOLEAN),
+    KnownValue("gewächshaus/1", "mode", Kind.TEXT),
 )
 # What the revision before has written, and then cleared that of bob.
 WRITTEN_BEFORE = {
-    "tide/gateway": QueueEntry(ClientId("")),
-    "tide/clients/änn": QueueEntry(ÄNN),
-    "tide/clients/bob": QueueEntry(BOB),
-    "homeassistant/device/änn/config": QueueEntry(ÄNN, VALUES),
+    "tide/gateway": LedgerEntry(ClientId("")),
+    "tide/clients/änn": LedgerEntry(ÄNN),
+    "tide/clients/bob": LedgerEntry(BOB),
+    "homeassistant/device/änn/config": LedgerEntry(ÄNN, VALUES),
 }
 
 
@@ -42,10 +42,10 @@ def test_while_the_disk_hangs_lines_wait_and_are_written_once_in_order(tmp_path:
     begun: list[Callable[[], None]] = []
     clock = Clock()
     ledger = RetainedLedgerFile(tmp_path, begun.append, clock)
-    ledger.told("a", QueueEntry(TANK))
+    ledger.published("a", LedgerEntry(TANK))
     assert ledger.flush()
     for number in range(1000):
-        ledger.told(f"b{number % 3}", QueueEntry(TANK))
+        ledger.published(f"b{number % 3}", LedgerEntry(TANK))
         ledger.cleared("a")
         assert ledger.flush(), "one batch at a time"
     assert len(begun) == 1
@@ -69,10 +69,10 @@ def test_what_a_failing_disk_did_not_take_is_written_when_it_does_again(
     clock = Clock()
     (tmp_path / FILE).mkdir()
     ledger = RetainedLedgerFile(tmp_path, now=clock)
-    ledger.told("a", QueueEntry(TANK))
+    ledger.published("a", LedgerEntry(TANK))
     ledger.flush()
     (tmp_path / FILE).rmdir()
-    ledger.told("b", QueueEntry(TANK))
+    ledger.published("b", LedgerEntry(TANK))
     ledger.cleared("a")
     ledger.flush()
     assert not (tmp_path / FILE).exists(), "it is not tried in each beat"
@@ -86,8 +86,8 @@ def test_what_a_failing_disk_did_not_take_is_written_when_it_does_again(
 def test_topics_beyond_what_may_wait_are_counted(tmp_path: Path) -> None:
     ledger = RetainedLedgerFile(tmp_path, lambda _work: None)
     for number in range(LINES_MAX + 7):
-        ledger.told(f"t{number}", QueueEntry(TANK))
-    ledger.told("t0", QueueEntry(TANK))
+        ledger.published(f"t{number}", LedgerEntry(TANK))
+    ledger.published("t0", LedgerEntry(TANK))
     assert ledger.error == f"{tmp_path / FILE}: 7 topics were too many to wait for the disk"
 
 
@@ -99,10 +99,10 @@ def test_nobody_else_reads_it_whatever_the_umask(tmp_path: Path, umask: int) -> 
     try:
         for folder in (tmp_path, tmp_path / "old"):
             ledger = RetainedLedgerFile(folder)
-            ledger.told("a", QueueEntry(TANK))
+            ledger.published("a", LedgerEntry(TANK))
             ledger.flush()
             assert (folder / FILE).stat().st_mode & 0o777 == 0o600
-            ledger.begin({"a": QueueEntry(TANK)})
+            ledger.begin({"a": LedgerEntry(TANK)})
             assert (folder / FILE).stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(before)
@@ -110,10 +110,10 @@ def test_nobody_else_reads_it_whatever_the_umask(tmp_path: Path, umask: int) -> 
 
 def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
     ledger = RetainedLedgerFile(tmp_path)
-    entry = QueueEntry(TANK)
+    entry = LedgerEntry(TANK)
     for _ in range(200):
         for _ in range(1000):
-            ledger.told("t" * 1000, entry)
+            ledger.published("t" * 1000, entry)
         ledger.flush()
     assert (tmp_path / FILE).stat().st_size <= BYTES_MAX
 
@@ -127,7 +127,7 @@ def test_the_list_is_written_as_the_revision_before_wrote_it(tmp_path: Path) -> 
     ledger = RetainedLedgerFile(tmp_path)
     ledger.begin({})
     for topic, entry in WRITTEN_BEFORE.items():
-        ledger.told(topic, entry)
+        ledger.published(topic, entry)
         ledger.flush()
     ledger.cleared("tide/clients/bob")
     ledger.flush()

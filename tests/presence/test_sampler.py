@@ -22,13 +22,13 @@ class Second:
             self.said += 1
             self.bench.say(b"well", short(b"%d" % self.said, 0, 0))
         for each in self.bench.told(ReadingTaken):
-            self.latest.hear(each.reading)
+            self.latest.receive(each.reading)
         self.bench.seen()
         self.sampler.beat()
 
     @property
     def heard(self) -> int:
-        return sum(strand.count for strand in self.latest.of("well"))
+        return sum(series.count for series in self.latest.of("well"))
 
 
 def test_few_readings_are_heard_though_nobody_looks() -> None:
@@ -36,7 +36,7 @@ def test_few_readings_are_heard_though_nobody_looks() -> None:
     second.passes(5)
     second.passes(FEW_PER_S - 1)
     assert second.heard == FEW_PER_S + 4
-    assert list(second.latest.of("well")[0].series[""]) == [5.0, FEW_PER_S + 4.0]
+    assert list(second.latest.of("well")[0].points[""]) == [5.0, FEW_PER_S + 4.0]
 
 
 def test_many_readings_are_heard_one_second_of_some_while_nobody_looks() -> None:
@@ -52,10 +52,10 @@ def test_all_are_heard_from_the_moment_that_somebody_looks() -> None:
     second.passes(FEW_PER_S)
     second.passes(FEW_PER_S)
     before = second.heard
-    second.sampler.looked_at(1)
+    second.sampler.pages_open(1)
     second.passes(FEW_PER_S)
     assert second.heard == before + FEW_PER_S
-    second.sampler.looked_at(0)
+    second.sampler.pages_open(0)
     second.passes(0)
     second.passes(5)
     assert second.heard == before + FEW_PER_S + 5
@@ -66,5 +66,5 @@ def test_readings_that_nobody_wants_are_not_reported() -> None:
     engine = second.bench.engine
     second.passes(FEW_PER_S)
     assert not engine._reports_readings, "no step more for a reading"
-    second.sampler.looked_at(1)
+    second.sampler.pages_open(1)
     assert engine._reports_readings

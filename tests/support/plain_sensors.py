@@ -1,4 +1,4 @@
-"""Many readings through a gateway's front door: sensors at QoS 1, all in one thread, no waiting.
+"""Many readings to a gateway: sensors at QoS 1, all in one thread, no waiting.
 
 Each has a topic of its own and sends one reading at a time, a number as text; the next one when the
 gateway has acknowledged it, the same again when it has not for a while.

@@ -63,7 +63,7 @@ async def _the_network_comes_and_goes() -> None:
     switch("lo", on=False)
     listener = UdpLink(("127.0.0.1", 0), lambda _: None, shares_port=True)
     listener.open(loop)
-    link = GroupLink(listener, (group.host, group.port), callbacks, interface="lo", look_s=0.05)
+    link = GroupLink(listener, (group.host, group.port), callbacks, interface="lo", check_s=0.05)
     link.open(loop)
     said = link.check()
     assert said is not None
@@ -103,7 +103,7 @@ async def _an_interface_gets_another_address() -> None:
     listener = UdpLink(("0.0.0.0", 0), lambda _: None, shares_port=True)
     listener.open(loop)
     port = listener.listening_on[1]
-    link = GroupLink(listener, (group.host, group.port), callbacks, interface="lo", look_s=0.05)
+    link = GroupLink(listener, (group.host, group.port), callbacks, interface="lo", check_s=0.05)
     link.open(loop)
     with Seeker(group, speaks_from="0.0.0.0") as seeker:
         for host, expected in (("10.9.9.1", ["joined"]), ("10.9.9.2", ["left", "joined"])):

@@ -25,7 +25,7 @@ def test_only_a_settled_session_makes_waits_short_again() -> None:
     backoff = Backoff(1.0, 60.0, random.Random(7))
     for _ in range(50):
         backoff.next_delay_s()
-    backoff.settled()
+    backoff.reset()
     assert backoff.next_delay_s() <= 2.0
 
 

@@ -25,7 +25,7 @@ from gateway.admin.http.queries import (
 )
 from gateway.admin.http.sources import Sources
 from gateway.admin.log.tail import log_json
-from gateway.presence.latest import Series, strands_json
+from gateway.presence.latest import Series, series_json
 
 STATUS_S = 0.9
 VALUES_OF_ROW_MAX = 3  # shown of a sensor in a list
@@ -124,9 +124,9 @@ class Device(WholeView):
         found = await sources.clients(self._query)
         unix_s = time.time()
         body = clients_json(sources.name, found, unix_s)
-        strands = sources.latest.of(self._query.client_id or "")
+        series = sources.latest.of(self._query.client_id or "")
         clients: Any = body["clients"]
-        latest = strands_json(strands, sources.now(), unix_s)
+        latest = series_json(series, sources.now(), unix_s)
         without_ages = ([_without_ages(each) for each in clients], latest)
         if without_ages != self._without_ages:
             self._without_ages = without_ages
@@ -212,20 +212,20 @@ def _live(query: ClientsQuery) -> ClientsQuery:
 
 def latest_json(sources: Sources, query: LatestQuery) -> dict[str, Any]:
     """Also what /api/latest answers."""
-    strands, total = sources.latest.found(query.search, query.limit)
+    series, total = sources.latest.found(query.search, query.limit)
     return {
         "schema": "tidegate.latest/1",
         "gateway": sources.name,
         "total": total,
-        "latest": strands_json(strands, sources.now(), time.time()),
+        "latest": series_json(series, sources.now(), time.time()),
     }
 
 
-def row_values(strands: list[Series], now: float) -> list[Any]:
+def row_values(series: list[Series], now: float) -> list[Any]:
     """A few values of the topic on which it said something last."""
-    if not strands:
+    if not series:
         return []
-    (newest,) = strands_json(strands[:1], now, 0.0)
+    (newest,) = series_json(series[:1], now, 0.0)
     values: Any = newest["values"]
     return list(values[:VALUES_OF_ROW_MAX])
 

@@ -1,4 +1,4 @@
-"""What systemd and a terminal ask of a daemon: signals, reload, watchdog, its unit.
+"""What systemd and a terminal require of a daemon: signals, reload, watchdog, its unit.
 
 What is reloaded is applied by daemon.py.
 """

@@ -4,14 +4,14 @@ A tool for those who change Tidegate; the test suite has it on in every gateway 
 `TIDEGATE_CHECK_BLOCKING=log` logs each finding once as an error with its place, `=raise` makes the
 call fail as well. `TIDEGATE_CHECK_BLOCKING_TO=FILE` appends findings to a file.
 
-- Armed when the gateway has started, until it has stopped; other threads may do what they like.
+- Armed when the gateway has started, until it has stopped; other threads may block.
 - Calls that Python audits (PEP 578) are seen by a hook. Of those that it does not audit, such as
   os.stat, the functions are wrapped while the check is on.
 - A module that is imported late is a finding too: it is read from the disk.
 - What may block is in ALLOWED, each with its reason.
 
 Without the variable nothing of this is installed. Compiled modules have no frames: a call from one
-of them is found, with the place of whoever called it.
+of them is found, with the place of its caller.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class BlockingCheck:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> BlockingCheck | None:
-        """As the variables say it; None if they do not ask for it."""
+        """As the variables have it; None without them."""
         wanted, to = environment.get(VARIABLE, ""), environment.get(FILE_VARIABLE)
         if wanted not in {mode.value for mode in Mode}:
             return None
@@ -173,8 +173,8 @@ class BlockingCheck:
         if self in _armed:
             _armed.remove(self)
 
-    def note(self, call: str, argument: str) -> None:
-        """Called before the call is made, in any thread. Raises BlockingCallError if told to."""
+    def check_call(self, call: str, argument: str) -> None:
+        """Called before the call is made, in any thread. Raises BlockingCallError in mode RAISE."""
         if threading.get_ident() != self._thread or self._is_reporting:
             return
         self._is_reporting = True  # what is done here is no finding
@@ -235,7 +235,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         argument = _of_path(arguments[0] if arguments else "")
     if argument is not None:
         for check in tuple(_armed):
-            check.note(event, argument)
+            check.check_call(event, argument)
 
 
 def _wrapped(owner: Any, name: str, only_if_blocking: bool) -> Callable[..., Any]:
@@ -247,7 +247,7 @@ def _wrapped(owner: Any, name: str, only_if_blocking: bool) -> Callable[..., Any
         if _armed and not (only_if_blocking and _does_not_block(arguments[0])):
             argument = _of_path(arguments[0] if arguments else "")
             for check in tuple(_armed):
-                check.note(call, "a descriptor" if argument is None else argument)
+                check.check_call(call, "a descriptor" if argument is None else argument)
         return before(*arguments, **named)
 
     return checked
@@ -265,7 +265,7 @@ _fstat = os.fstat  # as it was before it was wrapped
 
 
 def _of_socket(event: str, arguments: tuple[Any, ...]) -> str | None:
-    """None where nothing is looked up and nobody is waited for."""
+    """None where nothing is looked up or waited for."""
     if event in ("socket.connect", "socket.bind", "socket.sendto"):
         opened, address = arguments[0], arguments[1]
         host = address[0] if isinstance(address, tuple) else None

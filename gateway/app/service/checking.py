@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def blocking_check(environment: Mapping[str, str]) -> BlockingCheck | None:
-    """As TIDEGATE_CHECK_BLOCKING says it."""
+    """As TIDEGATE_CHECK_BLOCKING has it."""
     if "TIDEGATE_CHECK_BLOCKING" not in environment:
         return None
     from gateway.app.service.blocking_check import BlockingCheck

@@ -28,7 +28,7 @@ JOURNAL_UNTIL_S = 3.0
 STATE_UNTIL_S = 3.6
 ADMIN_UNTIL_S = 4.0
 END_S = 4.5
-# For the last lines of the log, when somebody reads them.
+# For the last lines of the log, if they are read.
 LOG_S = 0.3
 
 
@@ -41,10 +41,10 @@ class Shutdown:
         self._is_over = threading.Event()
         self.is_overdue = False
 
-    def told(self, stop: Callable[[], None]) -> None:
+    def on_signal(self, stop: Callable[[], None]) -> None:
         """From SIGTERM or SIGINT."""
         if self._begun_at is not None:
-            self.leave(0, "it was asked to end a second time")
+            self.exit_now(0, "it was asked to end a second time")
         self.begin()
         stop()
 
@@ -68,21 +68,21 @@ class Shutdown:
         """All has ended; the process may."""
         self._is_over.set()
 
-    def leave(self, code: int, why: str) -> NoReturn:
+    def exit_now(self, code: int, why: str) -> NoReturn:
         """End the process here and now, without waiting for anything but the log."""
-        are_out = threading.Event()
+        is_logged = threading.Event()
         with suppress(RuntimeError):
-            threading.Thread(target=self._last_words, args=(why, are_out), daemon=True).start()
-            are_out.wait(LOG_S)
+            threading.Thread(target=self._log_reason, args=(why, is_logged), daemon=True).start()
+            is_logged.wait(LOG_S)
         os._exit(code)
 
     def _guard(self) -> None:
         if not self._is_over.wait(END_S):
-            self.leave(0, f"not all of it ended within {END_S:.1f} s")
+            self.exit_now(0, f"not all of it ended within {END_S:.1f} s")
 
-    def _last_words(self, why: str, are_out: threading.Event) -> None:
+    def _log_reason(self, why: str, is_logged: threading.Event) -> None:
         log.warning("ended without waiting: %s", self.report() or why)
         for handler in logging.getLogger().handlers:
             with suppress(OSError, ValueError):
                 handler.flush()
-        are_out.set()
+        is_logged.set()

@@ -1,8 +1,8 @@
 """SIGHUP means two things: "reload" from a supervisor, "your terminal is gone" from the kernel.
 
-Until somebody listens to it a supervisor's must do no harm, from the first line of this program on.
+Until there is a handler a supervisor's must do no harm, from the first line of this program on.
 So this imports next to nothing. Before its first line, while Python itself starts, it would still
-end the process: whoever sends SIGHUP so early starts it by `nohup`, whose disposition is kept.
+end the process: where SIGHUP may come so early, start it with `nohup`, whose disposition is kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Terminal:
 
 
 def outlive_reload() -> None:
-    """Until somebody listens to SIGHUP, a supervisor's does no harm."""
+    """Until SIGHUP has a handler, a supervisor's does no harm."""
     terminal = Terminal()
     if not terminal.was_there:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -1,10 +1,10 @@
-"""How the processors are shared out between this process and its neighbours.
+"""The scheduling policy of this process beside others on the same processors.
 
 Where gateway and broker share a processor, each PUBACK would wake the gateway up, and the kernel
 would let it displace the broker, which was about to write the next one: both then handle messages
-one by one, with two switches for each. A `batch` process displaces nobody when it wakes up, so the
-broker finishes what it has in hand and the gateway finds all of it at once. Where a processor is
-free nothing changes, as nobody is displaced there.
+one by one, with two switches for each. A `batch` process displaces none when it wakes up, so the
+broker finishes what it is doing and the gateway finds all of it at once. Where a processor is
+free nothing changes, as no process is displaced there.
 
 Beside programs that compute all the time a batch process waits for its turn each time, 9 ms on a
 machine with two of them and two processors. So the gateway is one only while it is busy itself.
@@ -27,7 +27,7 @@ QUIET_BELOW = 0.05
 class Scheduling:
     """`gateway.scheduling`: "auto", "batch" or "inherited".
 
-    Whoever starts the process under a policy of their own (`chrt`, a drop-in) has decided already.
+    A policy that the process was started with (`chrt`, a drop-in) stays.
     A system that does not know of policies (musl), or forbids it, schedules us as all others.
     """
 

@@ -2,7 +2,7 @@
 
 A restart is cheap, as sensors and readings survive it. So at once is only what is changed often on
 a gateway that must not be touched otherwise: the log, the list of sensors that may come in, and
-whatever proves who is who: names, passwords, certificates. What is built into other parts waits.
+names, passwords and certificates. What is built into other parts waits.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _by_path(configuration: Configuration) -> dict[KeyPath, Entry]:
 
 
 def is_at_once(path: KeyPath, before: Settings, after: Settings) -> bool:
-    """Whoever the broker is, it is told no password that was meant for another one."""
+    """A password is never sent to another broker than the one that it was meant for."""
     return path in AT_ONCE and (path[0] != "upstream" or _is_same_broker(before, after))
 
 

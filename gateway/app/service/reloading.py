@@ -1,6 +1,6 @@
 """SIGHUP: the configuration is read again, and what can change at once does.
 
-A signal only asks for it. The files are read in a thread with a time limit, because the disk or the
+A signal only requests it. The files are read in a thread with a time limit, because the disk or the
 network that has them may not answer; as long as one such read hangs there is no second one, and
 /healthz and the alarms name the file. At most one reload begins in `EVERY_S`: signals that come
 sooner are one reload, when that time is over.
@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from gateway.app.credentials import Credentials, read_credentials
 from gateway.app.service.reload import Change, changes, in_force, is_at_once
 from gateway.config import ConfigError, Configuration
-from gateway.config.regular_file import looked_at
+from gateway.config.regular_file import last_opened
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.errors import LinkError
 
 log = logging.getLogger("tidegate")
 
 EVERY_S = 1.0
-# A disk that sleeps wakes up within that.
+# A disk that has spun down answers within that.
 READ_S_MAX = 10.0
 # Keys that are named one by one; a file that was turned upside down is not read from a log.
 CHANGES_SHOWN_MAX = 20
@@ -33,7 +33,7 @@ CHANGES_SHOWN_MAX = 20
 
 @dataclass(slots=True)
 class CurrentConfiguration:
-    """The configuration that the running gateway follows, and the thread that reads another."""
+    """The configuration in force, and the thread that reads another."""
 
     configuration: Configuration
     credentials: Credentials
@@ -70,26 +70,26 @@ class Reloading:
     begins: Callable[[], None]
     ends: Callable[[], None]
     waits_for_restart: int = field(init=False, default=0)
-    _is_asked: bool = field(init=False, default=False)
+    _is_requested: bool = field(init=False, default=False)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _next_at: float = field(init=False, default=float("-inf"))
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """From a signal, however often."""
-        self._is_asked = True
+        self._is_requested = True
         if self._task is None:
             loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._while_asked(), name="reload")
+            self._task = loop.create_task(self._reload_while_requested(), name="reload")
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _while_asked(self) -> None:
+    async def _reload_while_requested(self) -> None:
         try:
-            while self._is_asked:
+            while self._is_requested:
                 await asyncio.sleep(max(0.0, self._next_at - self.now()))
-                self._is_asked = False
+                self._is_requested = False
                 self._next_at = self.now() + EVERY_S
                 self.begins()
                 try:
@@ -108,11 +108,11 @@ class Reloading:
                 log.error("reload: %s", line)
             log.error("reload: nothing is changed, the gateway goes on as it was")
         except (LinkError, NoThreadError) as error:
-            _refuse(error.strerror if isinstance(error, NoThreadError) else error)
+            _log_refusal(error.strerror if isinstance(error, NoThreadError) else error)
         except OverdueError:
-            _refuse(f"{_file()} could not be read within {READ_S_MAX:.0f} s")
+            _log_refusal(f"{_file()} could not be read within {READ_S_MAX:.0f} s")
         except BusyError:
-            _refuse(f"{_file()} has still not answered, after {reader.overdue_s or 0:.0f} s")
+            _log_refusal(f"{_file()} has still not answered, after {reader.overdue_s or 0:.0f} s")
         except Exception:  # ours; the gateway goes on
             log.exception("reload: failed; nothing is changed, the gateway goes on as it was")
         else:
@@ -165,9 +165,9 @@ class Reloading:
 
 
 def _file() -> str:
-    path = looked_at()
+    path = last_opened()
     return "the configuration" if path is None else str(path)
 
 
-def _refuse(why: object) -> None:
+def _log_refusal(why: object) -> None:
     log.error("reload: %s; nothing is changed, the gateway goes on as it was", why)

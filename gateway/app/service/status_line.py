@@ -1,4 +1,4 @@
-"""How the gateway is, in one line for `systemctl status`: cheap to make with 100,000 sensors."""
+"""The state of the gateway in one line for `systemctl status`, cheap to make at any size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.transports.broker.link import LinkState
 def status_line(snapshot: Snapshot) -> str:
     broker = snapshot.broker
     parts = [f"{len(snapshot.engine.sessions)} sensors"]
-    if broker.state is LinkState.SETTLED:
+    if broker.state is LinkState.ACCEPTED:
         parts.append("broker connected")
     else:
         parts.append(f"broker away ({broker.reason})" if broker.reason else "broker away")

@@ -1,6 +1,6 @@
-"""The running gateway and whoever supervises it: words to systemd, its watchdog, its reload.
+"""The running gateway and its supervisor: messages to systemd, its watchdog, its reload.
 
-The watchdog is fed as long as nothing stands still by a fault of our own (watch.py). READY is said
+The watchdog is fed as long as nothing stands still by a fault of our own (watch.py). READY is sent
 when sensors can be served, which does not need the broker. SIGHUP reloads (reloading.py); from a
 terminal that is gone it ends the gateway, as that is what it means there.
 """
@@ -68,7 +68,7 @@ class Supervision:
         at = self.now()
         stuck = self.fault()
         if stuck is None:
-            self.manager.alive(at)
+            self.manager.feed_watchdog(at)
         elif self._was_stuck is None:
             log.critical("stuck: %s; the watchdog is not fed any more", stuck)
         self._was_stuck = stuck
@@ -78,12 +78,12 @@ class Supervision:
 
     # From a signal
 
-    def hung_up(self, stop: Callable[[], None]) -> None:
-        """No file is looked at here: signals may come by the thousand."""
+    def on_hangup(self, stop: Callable[[], None]) -> None:
+        """No file is read here: signals may come by the thousand."""
         if self._terminal.is_gone:
             stop()
         else:
-            self._reloading.ask()
+            self._reloading.request()
 
     # Helpers
 

@@ -22,7 +22,7 @@ from gateway.cli.doctor.section import Examined, Section
 from gateway.config.settings import UpstreamSettings
 from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, spoke_tls
+from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
 from gateway.transports.errors import LinkError
 
 CLIENT_ID_SUFFIX = "-doctor"
@@ -130,7 +130,7 @@ def _diagnosed(error: Exception, upstream: UpstreamSettings) -> tuple[BrokerFail
     if isinstance(error, _EndError):
         return diagnose_end(None, host, port, tls=tls, answered=False)
     if isinstance(error, ssl.SSLError) and not tls:
-        return BrokerFailure.TLS, spoke_tls(host, port)
+        return BrokerFailure.TLS, tls_expected(host, port)
     return diagnose(error, host, port, tls)
 
 

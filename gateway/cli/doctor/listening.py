@@ -14,7 +14,7 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.progress import Progress
 from gateway.config.settings import SerialSettings, Settings
 from gateway.transports.clock import now
-from gateway.transports.framing.listener import Heard, LineListener, What
+from gateway.transports.framing.analysis import LineAnalysis, LineContent, What
 from gateway.transports.serial.line import LineCallbacks, LineError, LineFailure, PortOptions
 from gateway.transports.serial.port import open_line, port_options
 
@@ -32,14 +32,14 @@ def options_for(port: str, baud: int | None, settings: Settings | None) -> PortO
     return options if baud is None else replace(options, baud=baud)
 
 
-def listen(options: PortOptions, seconds: float) -> Heard:
+def listen(options: PortOptions, seconds: float) -> LineContent:
     """Ctrl-C ends it early. Raises LineError."""
     return asyncio.run(_listen(options, seconds))
 
 
-async def _listen(options: PortOptions, seconds: float) -> Heard:
+async def _listen(options: PortOptions, seconds: float) -> LineContent:
     loop = asyncio.get_running_loop()
-    listener = LineListener(options.baud)
+    listener = LineAnalysis(options.baud)
     over = asyncio.Event()
     octets_heard = 0
 
@@ -68,10 +68,10 @@ async def _listen(options: PortOptions, seconds: float) -> Heard:
         loop.remove_signal_handler(signal.SIGINT)
         line.close()
         await line.closed()
-    return listener.heard(now() - began)
+    return listener.result(now() - began)
 
 
-def exit_code(heard: Heard) -> ExitCode:
+def exit_code(heard: LineContent) -> ExitCode:
     return ExitCode.OK if heard.what in MQTT_SN else ExitCode.FAILURE
 
 
@@ -86,7 +86,7 @@ def failure_code(error: LineError) -> ExitCode:
     return ExitCode.PERMISSION if is_permission else ExitCode.UNAVAILABLE
 
 
-def heard_described(options: PortOptions, heard: Heard) -> Iterator[tuple[str, str]]:
+def heard_described(options: PortOptions, heard: LineContent) -> Iterator[tuple[str, str]]:
     yield "port", f"{options.port} at {options.baud} baud"
     yield "heard", heard.text
     for line in heard.lines:
@@ -94,6 +94,6 @@ def heard_described(options: PortOptions, heard: Heard) -> Iterator[tuple[str, s
     yield "advice", heard.advice
 
 
-def heard_as_json(options: PortOptions, heard: Heard) -> dict[str, Any]:
+def heard_as_json(options: PortOptions, heard: LineContent) -> dict[str, Any]:
     told = asdict(heard) | {"what": heard.what.value, "lines": list(heard.lines)}
     return {"port": options.port, "baud": options.baud, **told}

@@ -1,7 +1,7 @@
 """`tidegate flash --batch`: one board after the other, as they are plugged in.
 
 A board counts as new when its port or drive was not there a moment before, so the same adapter may
-be used again, and one that failed is tried again when it is plugged in anew.
+be used again, and one that failed is tried again when it is plugged in again.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import kinds_of
+from gateway.cli.flash.one_board import flash_board
 from gateway.cli.flash.provisioning import node_of
 from gateway.cli.output import complain, say
 from gateway.flashing.drives import drives
@@ -59,15 +60,13 @@ def _name(arguments: argparse.Namespace, number: int) -> str:
 
 
 def _one(arguments: argparse.Namespace, place: Place, name: str, report: Report) -> bool:
-    from gateway.cli.flash.actions import whole_way  # which has this module for one of its own
-
     what, where = place
     chosen = argparse.Namespace(**{**vars(arguments), what: where})
     if what == "drive":
         chosen.drive = Path(where)
     say(f"{where}: becomes {name}")
     try:
-        whole_way(chosen, node_of(chosen, name), report)
+        flash_board(chosen, node_of(chosen, name), report)
     except FlashError as error:
         complain(f"tidegate flash: {name}: {error}")
         return False

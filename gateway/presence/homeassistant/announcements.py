@@ -1,8 +1,8 @@
-"""What Home Assistant is to be told, and what it was told already.
+"""What is to be published for Home Assistant, and what was published already.
 
-A device is announced when its presence was told for the first time in a connection, when a value of
-it is new, and when Home Assistant says that it was born. Its values are said behind that, and when
-it was heard; the last of them only, however many came meanwhile.
+A device is announced when its presence is published for the first time in a connection, when a
+value of it is new, and when Home Assistant sends its birth message. Its values are published after
+that, and when a reading was received; only the last of them, however many came meanwhile.
 
 Limits: those of the catalogue; one entry for each device in each queue.
 """
@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
-from gateway.presence.documents import Notice, as_json
+from gateway.presence.documents import RetainedMessage, as_json
+from gateway.presence.entries import LedgerEntry
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.queue import QueueEntry
 from gateway.presence.values import Value
 
-# What a device says, by the topic of its reading.
+# The values of a device, by the topic of its reading.
 Values = Mapping[str, Sequence[Value]]
 
 
 class Announcements:
     def __init__(
-        self, announcer: DiscoveryDocuments, values_of: Callable[[ClientId], Values]
+        self, documents: DiscoveryDocuments, values_of: Callable[[ClientId], Values]
     ) -> None:
-        self._announcer = announcer
+        self._documents = documents
         self._values_of = values_of
         self._catalogue = Catalogue()
         self._announced: set[ClientId] = set()
@@ -35,53 +35,53 @@ class Announcements:
         self._values_due: OrderedDict[ClientId, None] = OrderedDict()
         self._is_gateway_due = True
 
-    # From a former life
+    # Restore after a restart
 
     def topics_of(self, client_id: ClientId) -> tuple[str, ...]:
-        """Where it may have said something of this device; without one of the gateway."""
+        """Topics of this device's messages; without a client id those of the gateway."""
         if not client_id:
-            return (self._announcer.topic_of_gateway,)
-        return self._announcer.topic_of(client_id), self._announcer.topics.values(client_id)
+            return (self._documents.topic_of_gateway,)
+        return self._documents.topic_of(client_id), self._documents.topics.values(client_id)
 
-    def restore(self, entry: QueueEntry) -> None:
-        """What was learned of a device then."""
+    def restore(self, entry: LedgerEntry) -> None:
+        """The values of a device, as they were known before the restart."""
         self._catalogue.restore({entry.client_id: entry.values})
 
     # From the connection
 
     def connected(self) -> None:
-        """Devices follow when their presence was told."""
+        """Devices follow when their presence is published."""
         self._announced.clear()
         self._to_announce.clear()
         self._is_gateway_due = True
 
-    def born(self) -> None:
-        """Home Assistant has started: it is told of everything that was announced before."""
+    def announce_all(self) -> None:
+        """Home Assistant has started: everything that was announced is announced again."""
         self._is_gateway_due = True
         self._to_announce.update((each, None) for each in self._announced)
 
-    # From the board and the sensors
+    # From presence and readings
 
-    def told_of(self, client_id: ClientId) -> None:
+    def presence_published(self, client_id: ClientId) -> None:
         """Its presence is at the broker."""
         if client_id not in self._announced:
             self._to_announce[client_id] = None
 
-    def forget(self, client_id: ClientId) -> list[Notice]:
+    def forget(self, client_id: ClientId) -> list[RetainedMessage]:
         """Announcement first: Home Assistant must not read what is being cleared."""
         self._catalogue.forget(client_id)
         self._announced.discard(client_id)
         self._to_announce.pop(client_id, None)
         self._values_due.pop(client_id, None)
-        return [Notice(topic, b"", client_id) for topic in self.topics_of(client_id)]
+        return [RetainedMessage(topic, b"", client_id) for topic in self.topics_of(client_id)]
 
-    def heard(self, client_id: ClientId, topic: str, values: Iterable[Value]) -> None:
-        """What a reading says."""
+    def received(self, client_id: ClientId, topic: str, values: Iterable[Value]) -> None:
+        """The values of a reading."""
         self._values_due[client_id] = None
         if self._catalogue.learn(client_id, topic, values) and client_id in self._announced:
             self._to_announce[client_id] = None
 
-    # From those who show
+    # For status and metrics
 
     @property
     def announced(self) -> int:
@@ -91,31 +91,34 @@ class Announcements:
     def waiting(self) -> int:
         return len(self._to_announce) + len(self._values_due)
 
-    # Saying
+    # Messages
 
-    def next_announcement(self) -> Notice | None:
-        announcer = self._announcer
+    def next_announcement(self) -> RetainedMessage | None:
+        documents = self._documents
         if self._is_gateway_due:
             self._is_gateway_due = False
-            topic = announcer.topic_of_gateway
-            return Notice(topic, announcer.gateway_device(), ClientId(""))
+            topic = documents.topic_of_gateway
+            return RetainedMessage(topic, documents.gateway_device(), ClientId(""))
         if not self._to_announce:
             return None
         client_id, _ = self._to_announce.popitem(last=False)
         self._announced.add(client_id)
         self._values_due[client_id] = None
         values = self._catalogue.of(client_id)
-        document = announcer.device(client_id, values)
-        return Notice(announcer.topic_of(client_id), document, client_id, values=tuple(values))
+        document = documents.device(client_id, values)
+        return RetainedMessage(
+            documents.topic_of(client_id), document, client_id, values=tuple(values)
+        )
 
-    def next_values(self) -> Notice | None:
+    def next_values(self) -> RetainedMessage | None:
         while self._values_due:
             client_id, _ = self._values_due.popitem(last=False)
             values = self._values_of(client_id)
-            said = {
-                topic: {each.name: each.value for each in heard} for topic, heard in values.items()
+            document = {
+                topic: {each.name: each.value for each in received}
+                for topic, received in values.items()
             }
-            if said and client_id in self._announced:
-                topic = self._announcer.topics.values(client_id)
-                return Notice(topic, as_json(said), client_id)
+            if document and client_id in self._announced:
+                topic = self._documents.topics.values(client_id)
+                return RetainedMessage(topic, as_json(document), client_id)
         return None

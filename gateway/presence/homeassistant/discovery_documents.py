@@ -1,13 +1,13 @@
-"""Devices as Home Assistant wants them announced: one retained message for each, with its values.
+"""Discovery documents for Home Assistant: one retained message for each device, with its values.
 
 Home Assistant cannot read SenML in CBOR, so values come from `tidegate/<name>/values/<id>`, where
-the gateway says them as JSON. Whether a device is there comes from its presence: one that sleeps,
-or is overdue within its tolerance, is available; one that is lost is not, and neither is any while
-the gateway itself is offline. `expire_after` is not used: it would make a sleeper unavailable by a
-clock that knows nothing of its sleep.
+the gateway publishes them as JSON. Availability comes from the device's presence: one that sleeps,
+or is overdue within its tolerance, is available; one that is lost is not, and none is while the
+gateway itself is offline. `expire_after` is not used: it would make a sleeper unavailable, as it
+does not know how long the device sleeps.
 
-Form and limits are those of Home Assistant 2025.4 (`components/mqtt/schemas.py`); what it may say
-is held against them by tests. docs/home_assistant.md is for who uses it.
+Form and limits are those of Home Assistant 2025.4 (`components/mqtt/schemas.py`); tests check the
+documents against them. docs/home_assistant.md is for users.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gateway.presence.catalogue import Kind, Known
+from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.units import meaning_of
-from gateway.presence.standing import GONE, Standing
+from gateway.presence.standing import OFFLINE, Standing
 from gateway.presence.topics import Topics, plain_name
 
 Entry = dict[str, object]
@@ -26,7 +26,7 @@ Entry = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """What the operator says of a value. None: as its unit says."""
+    """What the operator has set for a value. None: as its unit implies."""
 
     name: str
     client: str | None = None
@@ -48,7 +48,7 @@ class DiscoveryDocuments:
     prefix: str
     gateway: str
     version: str
-    wishes: Sequence[ValueOptions] = ()
+    value_options: Sequence[ValueOptions] = ()
     has_stats: bool = True
 
     def topic_of(self, client_id: str) -> str:
@@ -58,14 +58,16 @@ class DiscoveryDocuments:
     def topic_of_gateway(self) -> str:
         return self._topic(self._gateway_id)
 
-    def device(self, client_id: str, values: Iterable[Known]) -> bytes:
+    def device(self, client_id: str, values: Iterable[KnownValue]) -> bytes:
         device_id = self._device_id(client_id)
         components: dict[str, Entry] = {}
         for known in values:
-            wish = next((each for each in self.wishes if each.fits(client_id, known.name)), None)
-            if wish is None or not wish.hide:
+            options = next(
+                (each for each in self.value_options if each.fits(client_id, known.name)), None
+            )
+            if options is None or not options.hide:
                 key = plain_name(f"{known.topic} {known.name}")
-                components[key] = self._value(device_id, key, client_id, known, wish)
+                components[key] = self._value(device_id, key, client_id, known, options)
         where = self.topics.client(client_id)
         components["standing"] = self._of_gateway(
             device_id,
@@ -130,31 +132,36 @@ class DiscoveryDocuments:
     # Parts
 
     def _value(
-        self, device_id: str, key: str, client_id: str, known: Known, wish: ValueOptions | None
+        self,
+        device_id: str,
+        key: str,
+        client_id: str,
+        known: KnownValue,
+        options: ValueOptions | None,
     ) -> Entry:
         path = f"value_json[{_literal(known.topic)}][{_literal(known.name)}]"
         exists = f"{_literal(known.name)} in value_json.get({_literal(known.topic)}, {{}})"
         entry: Entry = {
             "platform": "sensor",
             "unique_id": f"{device_id}_{key}",
-            "name": (wish and wish.label) or _label(known),
+            "name": (options and options.label) or _label(known),
             "state_topic": self.topics.values(client_id),
         }
-        if known.kind is Kind.TRUTH:
-            said = f"{{{{ ('ON' if {path} else 'OFF') if {exists} else '' }}}}"
-            entry |= {"platform": "binary_sensor", "value_template": said}
-            wanted = {"device_class": None if wish is None else wish.device_class}
+        if known.kind is Kind.BOOLEAN:
+            template = f"{{{{ ('ON' if {path} else 'OFF') if {exists} else '' }}}}"
+            entry |= {"platform": "binary_sensor", "value_template": template}
+            wanted = {"device_class": None if options is None else options.device_class}
         elif known.kind is Kind.TEXT:
-            # An empty text would be one: it stays as it was where this one is not said.
+            # An empty text would be a value: where this one is missing the state stays as it was.
             entry["value_template"] = f"{{{{ {path} if {exists} else this.state }}}}"
-            wanted = {"device_class": None if wish is None else wish.device_class}
+            wanted = {"device_class": None if options is None else options.device_class}
         else:
             entry["value_template"] = f"{{{{ {path} if {exists} else '' }}}}"
-            wanted = _meaning(known, wish)
+            wanted = _meaning(known, options)
         return entry | {name: value for name, value in wanted.items() if value is not None}
 
     def _of_gateway(self, device_id: str, key: str, **entry: object) -> Entry:
-        """What the gateway says itself, of whoever it is, is known as long as it is there."""
+        """An entity whose state the gateway itself publishes: available while the gateway is."""
         return entry | {
             "unique_id": f"{device_id}_{key}",
             "entity_category": "diagnostic",
@@ -178,9 +185,9 @@ class DiscoveryDocuments:
         return {"topic": self.topics.state}
 
     def _is_there(self, client_id: str) -> Entry:
-        gone = ", ".join(f"'{each.value}'" for each in GONE)
-        said = f"{{{{ 'offline' if value_json.state in [{gone}] else 'online' }}}}"
-        return {"topic": self.topics.client(client_id), "value_template": said}
+        offline = ", ".join(f"'{each.value}'" for each in OFFLINE)
+        template = f"{{{{ 'offline' if value_json.state in [{offline}] else 'online' }}}}"
+        return {"topic": self.topics.client(client_id), "value_template": template}
 
     @property
     def _gateway_id(self) -> str:
@@ -205,26 +212,26 @@ _OF_STATS = (
 )
 
 
-def _meaning(known: Known, wish: ValueOptions | None) -> dict[str, str | None]:
+def _meaning(known: KnownValue, options: ValueOptions | None) -> dict[str, str | None]:
     meaning = meaning_of(known.unit)
     wanted = {
         "unit_of_measurement": meaning.unit,
         "device_class": meaning.device_class,
         "state_class": meaning.state_class,
     }
-    if wish is None:
+    if options is None:
         return wanted
-    if wish.device_class is not None and meaning.device_class != wish.device_class:
+    if options.device_class is not None and meaning.device_class != options.device_class:
         wanted["state_class"] = "measurement"
     chosen = {
-        "unit_of_measurement": wish.unit,
-        "device_class": wish.device_class,
-        "state_class": wish.state_class,
+        "unit_of_measurement": options.unit,
+        "device_class": options.device_class,
+        "state_class": options.state_class,
     }
     return wanted | {name: value for name, value in chosen.items() if value is not None}
 
 
-def _label(known: Known) -> str:
+def _label(known: KnownValue) -> str:
     """Of a value without a name, the last part of its topic."""
     label = known.name or known.topic.rpartition("/")[2] or known.topic
     return label[:1].upper() + label[1:].replace("_", " ")

@@ -1,7 +1,7 @@
 """Why a connection to the broker failed: a sentence that says what to do, a label to count by.
 
 The sentences hold nothing that changes from try to try, so that the same reason reads the same and
-the log can tell that it has said so already.
+the log has each reason once.
 """
 
 from __future__ import annotations
@@ -111,28 +111,28 @@ def diagnose_end(
     """For a connection that was open. `answered`: the broker had sent something on it.
 
     TLS 1.3 lets a client without the right certificate in and throws it out afterwards. mosquitto
-    does that, and ends plain connections to its TLS port, without a word.
+    does that, and ends plain connections to its TLS port, without a message.
     """
     where = _where(host, port)
     lost = (ConnectionError, ssl.SSLEOFError)
     if error is not None and not isinstance(error, lost):
         return diagnose(error, host, port, tls)
     if answered:
-        said = f"{where} closed the connection: see the log of the broker"
+        sentence = f"{where} closed the connection: see the log of the broker"
     elif tls:
-        said = (
+        sentence = (
             f"{where} closed the connection without a word: see the log of the broker; "
             "if it asks for a client certificate, check upstream.cert_file and upstream.key_file"
         )
     else:
-        said = (
+        sentence = (
             f"{where} closed the connection without a word: see the log of the broker; "
             "if this is its TLS port, write mqtts:// in upstream.url"
         )
-    return BrokerFailure.CLOSED, said
+    return BrokerFailure.CLOSED, sentence
 
 
-def spoke_tls(host: str, port: int) -> str:
+def tls_expected(host: str, port: int) -> str:
     """For a connection without TLS on which a TLS alert arrived."""
     return f"{_where(host, port)} answers in TLS: write mqtts:// in upstream.url"
 

@@ -1,16 +1,16 @@
 """The TCP or TLS connection to the broker: made, kept and made again.
 
 It carries bytes and knows nothing of MQTT. The session above calls `acknowledged` when the broker
-has accepted it and `drop` when it has had enough; the link does the rest for ever and never raises
-into the loop.
+has accepted it and `drop` to end it; the link does the rest for ever and never raises into the
+loop.
 
 - `on_open` is called once for each connection, `on_closed` once for each `on_open`, `on_bytes`
-  between them, never after `drop`. Tries that never open are seen in `reason`, in the counters and
+  between them, never after `drop`. Tries that never open show in `reason`, in the counters and
   in the log.
 - `on_room`: the connection takes bytes again, having taken none for a while; `unsent_bytes` tells
   how many are left.
-- Log: one line when the broker goes, one when it is back (that is: settled), and while it is away
-  each reason again at growing intervals.
+- Log: one line when the broker goes, one when it is back (accepted), and until then each
+  reason again at growing intervals.
 - What the broker does not take is held up to `unsent_bytes_max`; beyond that the connection is
   dropped. The session above is expected to stop writing long before, by `unsent_bytes`.
 """
@@ -33,7 +33,7 @@ from gateway.transports.broker.failures import (
     diagnose,
     diagnose_end,
     explain,
-    spoke_tls,
+    tls_expected,
 )
 from gateway.transports.broker.socket import acknowledge_at_once, connected_socket
 from gateway.transports.clock import now
@@ -55,7 +55,7 @@ class LinkState(enum.Enum):
     STOPPED = "stopped"
     CONNECTING = "connecting"
     OPEN = "open"  # bytes flow; the session above is not up yet
-    SETTLED = "settled"
+    ACCEPTED = "settled"  # by the broker
     CLOSING = "closing"  # by us, while what was written is still being sent, or by the broker
     WAITING = "waiting"  # until next_try_at
 
@@ -91,7 +91,7 @@ class BrokerLink:
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
     ) -> None:
         self.state = LinkState.STOPPED
-        self.reason: str | None = None  # why it is away; None while it is settled
+        self.reason: str | None = None  # why there is no session; None while it is accepted
         self.next_try_at: float | None = None  # monotonic seconds, while WAITING
         self.counters = BrokerCounters()
         self._host, self._port, self._tls = host, port, tls
@@ -104,10 +104,10 @@ class BrokerLink:
             reconnect_delay_s_min, reconnect_delay_s_max, dice or random.Random()
         )
         self._reasons = Reasons()
-        self._away_since: float | None = None
+        self._down_since: float | None = None
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        self._outflow: Outflow | None = None  # while OPEN or SETTLED
+        self._outflow: Outflow | None = None  # while OPEN or ACCEPTED
         self._drop_reason: str | None = None
         self._stopping = False
         self._hurry = asyncio.Event()
@@ -117,7 +117,7 @@ class BrokerLink:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self._task is None
         self._loop = loop
-        self._task = loop.create_task(self._keep(), name="broker link")
+        self._task = loop.create_task(self._run(), name="broker link")
 
     async def stop(self) -> None:
         """Sends what was written, for at most STOP_S_MAX, closes, and stays closed."""
@@ -132,15 +132,15 @@ class BrokerLink:
         self.state, self.next_try_at = LinkState.STOPPED, None
 
     def use(self, tls: ssl.SSLContext | None, why: str) -> None:
-        """Connect anew, by these certificates, and without waiting for the next try."""
+        """Connect again, with these certificates, and without waiting for the next try."""
         self._tls = tls
         self.drop(why)
         self._hurry.set()
 
     def mark(self) -> str | None:
-        """For the watchdog: nothing, as long as somebody keeps the connection."""
-        is_kept = self._task is None or self._stopping or not self._task.done()
-        return None if is_kept else "ended"
+        """For the watchdog: nothing, as long as the task that keeps the connection runs."""
+        is_running = self._task is None or self._stopping or not self._task.done()
+        return None if is_running else "ended"
 
     # From the session above
 
@@ -166,17 +166,17 @@ class BrokerLink:
         self._close(reason, DROP_S_MAX)
 
     def acknowledged(self) -> None:
-        """The broker has accepted the session: waits start anew, and the log may say so."""
+        """The broker has accepted the session: waits begin short again, and it is logged."""
         if self.state is not LinkState.OPEN:
             return
-        self.state, self.reason = LinkState.SETTLED, None
-        self._backoff.settled()
+        self.state, self.reason = LinkState.ACCEPTED, None
+        self._backoff.reset()
         self._reasons.forget()
-        if self._away_since is None:
+        if self._down_since is None:
             log.info("broker %s is there", self._where)
         else:
-            log.info("broker %s is back after %.1f s", self._where, now() - self._away_since)
-        self._away_since = None
+            log.info("broker %s is back after %.1f s", self._where, now() - self._down_since)
+        self._down_since = None
 
     # From the connection
 
@@ -190,7 +190,7 @@ class BrokerLink:
             return
         self.counters.bytes_in += len(data)
         if first and self._tls is None and data.startswith(_TLS_ALERT):
-            self.drop(spoke_tls(self._host, self._port))
+            self.drop(tls_expected(self._host, self._port))
         else:
             self._on_bytes(data)
 
@@ -212,14 +212,14 @@ class BrokerLink:
 
     # Helpers
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         while not self._stopping:
             self.state, self.next_try_at = LinkState.CONNECTING, None
             failure, reason = await self._one_connection()
             if self._stopping:
                 return
             delay_s = self._backoff.next_delay_s()
-            self._note(failure, reason, delay_s)
+            self._record_failure(failure, reason, delay_s)
             self.state, self.next_try_at = LinkState.WAITING, now() + delay_s
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay_s):
@@ -256,11 +256,11 @@ class BrokerLink:
         # To close waits for a peer that may be gone; to abort an ended connection does nothing.
         self._loop.call_later(within_s, outflow.abort)
 
-    def _note(self, failure: BrokerFailure, reason: str, delay_s: float) -> None:
+    def _record_failure(self, failure: BrokerFailure, reason: str, delay_s: float) -> None:
         self.counters.failures[failure] += 1
         self.reason = reason
-        if self._away_since is None:
-            self._away_since = now()
+        if self._down_since is None:
+            self._down_since = now()
         if self._reasons.worth_a_line(reason, now()):
             log.warning("broker %s is away: %s (next try in %.1f s)", self._where, reason, delay_s)
 

@@ -16,7 +16,7 @@ from gateway.transports.socket_address import address_of, socket_address
 
 _Found: TypeAlias = list[tuple[socket.AddressFamily, tuple[object, ...]]]
 
-# A broker that vanished without a word is noticed after 60 + 3 * 20 s even if nobody pings.
+# A broker that vanished without a FIN is noticed after 60 + 3 * 20 s even without pings.
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3))
 _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 _UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL}
@@ -46,7 +46,7 @@ async def connected_socket(
 
 
 def acknowledge_at_once(socket_: socket.socket) -> None:
-    """After each read. The kernel forgets the wish by itself.
+    """After each read. The kernel clears the option by itself.
 
     A broker that leaves Nagle's algorithm on, as mosquitto does, holds back its next small packet
     until the last is acknowledged, which else takes
@@ -88,7 +88,7 @@ async def _established(
     else:
         return
     decided: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(opened.fileno(), _settle, decided)
+    loop.add_writer(opened.fileno(), _decide, decided)
     try:
         await decided
     finally:
@@ -98,7 +98,7 @@ async def _established(
         raise OSError(number, os.strerror(number))
 
 
-def _settle(decided: asyncio.Future[None]) -> None:
+def _decide(decided: asyncio.Future[None]) -> None:
     if not decided.done():
         decided.set_result(None)
 
@@ -125,7 +125,7 @@ async def _look_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> _Fo
         raise socket.gaierror(socket.EAI_AGAIN, "the last look-up has not ended")
     answer: asyncio.Future[_Found] = loop.create_future()
 
-    def settle(do: Callable[..., None], outcome: object) -> None:
+    def decide(do: Callable[..., None], outcome: object) -> None:
         if not answer.done():
             do(outcome)
 
@@ -141,10 +141,10 @@ async def _look_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> _Fo
             try:
                 entries = resolved()
             except (OSError, UnicodeError) as error:
-                loop.call_soon_threadsafe(settle, answer.set_exception, error)
+                loop.call_soon_threadsafe(decide, answer.set_exception, error)
             else:
                 found = [(entry[0], entry[4]) for entry in entries]
-                loop.call_soon_threadsafe(settle, answer.set_result, found)
+                loop.call_soon_threadsafe(decide, answer.set_result, found)
 
     start_thread(look_up, "broker name look-up")
     return await answer

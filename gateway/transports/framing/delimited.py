@@ -1,13 +1,13 @@
-"""What HDLC-like framing and SLIP have in common: an octet that stands between frames only.
+"""What HDLC-like framing and SLIP have in common: a byte that stands between frames only.
 
 Rules that hold here:
 
 - All between two marks is one piece: nothing, a frame, text, or damage. What it is, is decided when
   its end is there, so that no split of the stream changes what is received.
-- One piece is held, and of that at most `piece_octets_max`. A longer one is text, which is let go,
-  or it is passed over up to the next mark.
+- One piece is held, and of that at most `piece_bytes_max`. A longer one is text, which is let go,
+  or it is skipped up to the next mark.
 - Text is handed out line by line while its piece still lasts: a board that has fallen back to its
-  console may never send a mark again. The octets are kept all the same, for they could still turn
+  console may never send a mark again. The bytes are kept all the same, for they could still turn
   out to be a frame.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gateway.transports.framing.chatter import Tell, is_text, may_become_text, tell_lines
+from gateway.transports.framing.chatter import OnLine, emit_lines, is_text, may_become_text
 from gateway.transports.framing.counters import Fault, FramingCounters
 
 
@@ -23,41 +23,41 @@ class Frames(Protocol):
     """How a message becomes a frame and a piece a message; no state of the line."""
 
     mark: bytes
-    piece_octets_max: int
+    piece_bytes_max: int
 
     def wrap(self, message: bytes) -> bytes: ...
 
     def message_in(self, piece: bytes) -> bytes | Fault | None:
-        """None: the piece, which is not empty, says nothing."""
+        """None: the piece, which is not empty, has no meaning."""
 
 
 class DelimitedFraming:
-    def __init__(self, frames: Frames, chatter: Tell | None) -> None:
+    def __init__(self, frames: Frames, chatter: OnLine | None) -> None:
         self.counters = FramingCounters()
         self.wrap = frames.wrap
         self._message_in = frames.message_in
         self._mark = frames.mark
-        self._piece_octets_max = frames.piece_octets_max
+        self._piece_bytes_max = frames.piece_bytes_max
         self._chatter = chatter
         self._is_lost = False  # the last frame was none
         # Of the piece whose end is not there yet:
         self._held = bytearray()
         self._is_skipped = False
         self._may_be_text = True
-        self._told_octets = 0  # handed out as lines of text
+        self._emitted_bytes = 0  # handed out as lines of text
 
     @property
-    def held_octets(self) -> int:
+    def held_bytes(self) -> int:
         return len(self._held)
 
     def reset(self) -> None:
         self._held.clear()
         self._is_skipped = False
         self._may_be_text = True
-        self._told_octets = 0
+        self._emitted_bytes = 0
 
-    def feed(self, octets: bytes, now: float) -> list[bytes]:
-        first, *others = octets.split(self._mark)
+    def feed(self, chunk: bytes, now: float) -> list[bytes]:
+        first, *others = chunk.split(self._mark)
         if not others:
             self._hold(first)
             return []
@@ -76,14 +76,14 @@ class DelimitedFraming:
         if self._is_skipped:
             self.reset()
             return None
-        told_octets = self._told_octets
+        emitted_bytes = self._emitted_bytes
         if self._held:
             self._held += piece
             piece = bytes(self._held)
             self.reset()
-        return self._read(piece, told_octets) if piece else None
+        return self._read(piece, emitted_bytes) if piece else None
 
-    def _read(self, piece: bytes, told_octets: int = 0) -> bytes | None:
+    def _read(self, piece: bytes, emitted_bytes: int = 0) -> bytes | None:
         found = self._message_in(piece)
         if isinstance(found, bytes):
             self.counters.good += 1
@@ -93,31 +93,31 @@ class DelimitedFraming:
             return found
         if found is not None:
             if is_text(piece):
-                self._hear(piece, told_octets)
+                self._emit_text(piece, emitted_bytes)
             else:
                 self._lose(found)
         return None
 
-    def _hold(self, octets: bytes) -> None:
+    def _hold(self, chunk: bytes) -> None:
         if self._is_skipped:
             return
-        self._may_be_text = self._may_be_text and may_become_text(octets)
-        self._held += octets
-        if len(self._held) > self._piece_octets_max:
+        self._may_be_text = self._may_be_text and may_become_text(chunk)
+        self._held += chunk
+        if len(self._held) > self._piece_bytes_max:
             self._overflow()
-        elif self._may_be_text and b"\n" in octets:
-            self._tell_so_far()
+        elif self._may_be_text and b"\n" in chunk:
+            self._emit_lines_so_far()
 
     def _overflow(self) -> None:
         # Text is cut where a line ends, which is never inside a character, if that is near enough.
         end = self._held.rfind(b"\n") + 1
-        if len(self._held) - end > self._piece_octets_max or end == 0:
+        if len(self._held) - end > self._piece_bytes_max or end == 0:
             end = len(self._held)
-        octets, rest = bytes(self._held[:end]), bytes(self._held[end:])
-        told_octets, may_be_text = self._told_octets, self._may_be_text
+        chunk, rest = bytes(self._held[:end]), bytes(self._held[end:])
+        emitted_bytes, may_be_text = self._emitted_bytes, self._may_be_text
         self.reset()
-        if may_be_text and is_text(octets):
-            self._hear(octets, told_octets)
+        if may_be_text and is_text(chunk):
+            self._emit_text(chunk, emitted_bytes)
             self._held += rest
         else:
             self._lose("too_long")
@@ -127,14 +127,14 @@ class DelimitedFraming:
         self.counters.add(fault)
         self._is_lost = True
 
-    def _hear(self, text: bytes, told_octets: int) -> None:
+    def _emit_text(self, text: bytes, emitted_bytes: int) -> None:
         self.counters.chatter_bytes += len(text)
         if self._chatter is not None:
-            tell_lines(text[told_octets:], self._chatter)
+            emit_lines(text[emitted_bytes:], self._chatter)
 
-    def _tell_so_far(self) -> None:
+    def _emit_lines_so_far(self) -> None:
         end = self._held.rfind(b"\n") + 1
-        lines = bytes(self._held[self._told_octets : end])
+        lines = bytes(self._held[self._emitted_bytes : end])
         if self._chatter is not None and is_text(lines):
-            tell_lines(lines, self._chatter)
-            self._told_octets = end
+            emit_lines(lines, self._chatter)
+            self._emitted_bytes = end

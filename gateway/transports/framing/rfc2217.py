@@ -1,15 +1,15 @@
 """RFC 2217, the client's side: a serial port on the network, and its settings in the same stream.
 
 Telnet (RFC 854) with the option COM-PORT: settings go as subnegotiations, data between them with
-each octet FF doubled. Pure: octets in, octets out.
+each byte FF doubled. Pure: bytes in, bytes out.
 
 - All settings are sent at once when the server agrees to the option; the port is `is_ready` when it
   has confirmed each of them. One that it confirms with another value, or an option that it refuses,
-  is a `refusal`, in words.
+  is a `refusal`, as a text.
 - The server may ask for silence (FLOWCONTROL-SUSPEND); then `is_suspended`.
 - DTR and RTS are left as the server has them: a change of them resets many boards.
 
-Limits: a subnegotiation of SUBNEGOTIATION_OCTETS_MAX, after which the rest of it is passed over.
+Limits: a subnegotiation of SUBNEGOTIATION_OCTETS_MAX, after which the rest of it is skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SUBNEGOTIATION_OCTETS_MAX = 1024  # a signature may be some lines of text
+SUBNEGOTIATION_BYTES_MAX = 1024  # a signature may be some lines of text
 
 IAC, DONT, DO, WONT, WILL, SB, SE = 0xFF, 0xFE, 0xFD, 0xFC, 0xFB, 0xFA, 0xF0
 BINARY, ECHO, SUPPRESS_GO_AHEAD, COM_PORT = 0, 1, 3, 44
@@ -25,7 +25,7 @@ BINARY, ECHO, SUPPRESS_GO_AHEAD, COM_PORT = 0, 1, 3, 44
 SET_BAUDRATE, SET_DATASIZE, SET_PARITY, SET_STOPSIZE, SET_CONTROL = 1, 2, 3, 4, 5
 FLOWCONTROL_SUSPEND, FLOWCONTROL_RESUME = 8, 9
 PURGE_DATA = 12
-_FROM_SERVER = 100  # what it says has the number of the command and this
+_FROM_SERVER = 100  # its answer has the number of the command and this
 
 PARITIES = {"none": 1, "odd": 2, "even": 3}
 _NO_FLOW_CONTROL, _RTS_CTS = 1, 3
@@ -64,7 +64,7 @@ class ComPort:
         self._unconfirmed = set(self._commands)
         self._is_agreed = False
         self._offered = {BINARY, SUPPRESS_GO_AHEAD, COM_PORT}  # and not answered yet
-        self._asked = {BINARY, SUPPRESS_GO_AHEAD}
+        self._requested = {BINARY, SUPPRESS_GO_AHEAD}
         self._rest = b""  # of a command whose end is not there yet
         self._inside: bytearray | None = None  # of a subnegotiation
 
@@ -75,18 +75,18 @@ class ComPort:
     def begin(self) -> bytes:
         """What goes first."""
         offers = (bytes((IAC, WILL, option)) for option in sorted(self._offered, reverse=True))
-        wishes = (bytes((IAC, DO, option)) for option in sorted(self._asked))
-        return b"".join((*offers, *wishes))
+        requests = (bytes((IAC, DO, option)) for option in sorted(self._requested))
+        return b"".join((*offers, *requests))
 
     @staticmethod
-    def wrap(octets: bytes) -> bytes:
-        return octets.replace(b"\xff", b"\xff\xff")
+    def wrap(chunk: bytes) -> bytes:
+        return chunk.replace(b"\xff", b"\xff\xff")
 
-    def receive(self, octets: bytes) -> tuple[bytes, bytes]:
+    def receive(self, chunk: bytes) -> tuple[bytes, bytes]:
         """The data among what the server sent, and what is to be answered."""
-        if not self._rest and self._inside is None and IAC not in octets:
-            return octets, b""
-        stream = self._rest + octets
+        if not self._rest and self._inside is None and IAC not in chunk:
+            return chunk, b""
+        stream = self._rest + chunk
         data, answers = bytearray(), bytearray()
         at = 0
         while at < len(stream):
@@ -96,21 +96,21 @@ class ComPort:
             at = until
             if mark < 0:
                 break
-            length = _command_octets(stream, mark)
+            length = _command_length(stream, mark)
             if mark + length > len(stream):
                 break
-            self._obey(stream[mark : mark + length], data, answers)
+            self._on_command(stream[mark : mark + length], data, answers)
             at = mark + length
         self._rest = stream[at:]
         return bytes(data), bytes(answers)
 
-    def _take(self, octets: bytes, data: bytearray) -> None:
+    def _take(self, chunk: bytes, data: bytearray) -> None:
         if self._inside is None:
-            data += octets
-        elif len(self._inside) < SUBNEGOTIATION_OCTETS_MAX:
-            self._inside += octets
+            data += chunk
+        elif len(self._inside) < SUBNEGOTIATION_BYTES_MAX:
+            self._inside += chunk
 
-    def _obey(self, command: bytes, data: bytearray, answers: bytearray) -> None:
+    def _on_command(self, command: bytes, data: bytearray, answers: bytearray) -> None:
         match command[1]:
             case 0xFF:
                 self._take(b"\xff", data)
@@ -118,7 +118,7 @@ class ComPort:
                 self._inside = bytearray()
             case 0xF0:
                 inside, self._inside = self._inside or b"", None
-                self._hear(bytes(inside))
+                self._on_subnegotiation(bytes(inside))
             case 0xFB | 0xFC | 0xFD | 0xFE:
                 answers += self._negotiate(command[1], command[2])
             case _:  # such as NOP, which keeps the connection alive
@@ -127,15 +127,15 @@ class ComPort:
     def _negotiate(self, verb: int, option: int) -> bytes:
         """Answers what changes something, and never an answer (RFC 854)."""
         if verb in (DO, DONT):
-            return self._be_asked(verb, option)
-        if option in self._asked:
-            self._asked.discard(option)
+            return self._on_request(verb, option)
+        if option in self._requested:
+            self._requested.discard(option)
             return b""
         if verb == WONT:
             return b""
         return bytes((IAC, DO if option in _SERVER_MAY else DONT, option))
 
-    def _be_asked(self, verb: int, option: int) -> bytes:
+    def _on_request(self, verb: int, option: int) -> bytes:
         is_answer = option in self._offered
         self._offered.discard(option)
         answer = b""
@@ -161,7 +161,7 @@ class ComPort:
             for command, value in commands
         )
 
-    def _hear(self, inside: bytes) -> None:
+    def _on_subnegotiation(self, inside: bytes) -> None:
         """A subnegotiation, without its frame."""
         if len(inside) < 2 or inside[0] != COM_PORT:
             return
@@ -173,8 +173,8 @@ class ComPort:
             return
         self._unconfirmed.discard(command)
         if value != wanted:
-            has, was_asked = _shown(command, value), _shown(command, wanted)
-            self.refusal = f"it has set {_NAMES[command]} to {has} instead of {was_asked}"
+            has, requested = _shown(command, value), _shown(command, wanted)
+            self.refusal = f"it has set {_NAMES[command]} to {has} instead of {requested}"
 
 
 def _shown(command: int, value: bytes) -> str:
@@ -183,5 +183,5 @@ def _shown(command: int, value: bytes) -> str:
     return names.get(number, str(number))
 
 
-def _command_octets(stream: bytes, mark: int) -> int:
+def _command_length(stream: bytes, mark: int) -> int:
     return 3 if stream[mark + 1 : mark + 2] in (b"\xfb", b"\xfc", b"\xfd", b"\xfe") else 2

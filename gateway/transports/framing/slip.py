@@ -3,14 +3,14 @@
     C0 | message, escaped | C0
 
 C0 is sent as DB DC, DB as DB DD. What is received must be one MQTT-SN message by its own length and
-content, or it is refused: that finds what was cut or joined, and leaves wrong octets in a payload,
+content, or it is refused: that finds what was cut or joined, and leaves wrong bytes in a payload,
 or in an id, unnoticed. Use HDLC-like framing where you may choose.
 """
 
 from __future__ import annotations
 
 from gateway.transports.framing.counters import Fault
-from gateway.transports.framing.messages import MESSAGE_OCTETS_MIN, is_message
+from gateway.transports.framing.messages import MESSAGE_BYTES_MIN, is_message
 
 _END, _ESCAPE = b"\xc0", b"\xdb"
 _ESCAPED_END, _ESCAPED_ESCAPE = b"\xdb\xdc", b"\xdb\xdd"
@@ -21,16 +21,16 @@ class SlipFrames:
 
     def __init__(self, message_bytes_max: int) -> None:
         self._message_bytes_max = message_bytes_max
-        self.piece_octets_max = 2 * message_bytes_max
+        self.piece_bytes_max = 2 * message_bytes_max
 
     def wrap(self, message: bytes) -> bytes:
         body = message.replace(_ESCAPE, _ESCAPED_ESCAPE).replace(_END, _ESCAPED_END)
         return _END + body + _END
 
     def message_in(self, piece: bytes) -> bytes | Fault | None:
-        if len(piece) > self.piece_octets_max:
+        if len(piece) > self.piece_bytes_max:
             return "too_long"
-        if len(piece) < MESSAGE_OCTETS_MIN:
+        if len(piece) < MESSAGE_BYTES_MIN:
             return "too_short"
         message = piece
         if _ESCAPE in piece:

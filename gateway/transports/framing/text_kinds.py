@@ -1,4 +1,4 @@
-"""Whose text it is that comes over a serial line, as far as a few of its words tell."""
+"""What prints the text on a serial line, recognized by a few of its words."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
-from gateway.transports.framing.chatter import LINE_OCTETS_MAX, is_text, shown
+from gateway.transports.framing.chatter import LINE_BYTES_MAX, is_text, shown
 
 LINES_KEPT_MAX = 5
-# A board that starts so often while we listen does not do so because someone presses a button.
+# A board that starts so often while we listen crashes; no person presses a button so often.
 STARTS_MANY = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TextKind:
     looks_like: str
-    words: re.Pattern[bytes]
+    pattern: re.Pattern[bytes]
     advice: str
 
 
@@ -29,7 +29,7 @@ BOOT_ROM = TextKind(
     re.compile(rb"rst:0x[0-9a-f]+ \((\w+)\)|^ets [A-Z][a-z]{2} +\d+ \d{4}|^ESP-ROM:"),
     "the board starts; listen longer to hear what it does then",
 )
-# The first that is heard at all names the text.
+# The first that is found at all names the text.
 _KINDS = (
     TextKind(
         "a CircuitPython console",
@@ -77,8 +77,8 @@ _UNKNOWN = TextKind(
 )
 
 
-class TextHeard:
-    """The last lines of a stream, and whose words were among all of them."""
+class TextLines:
+    """The last lines of a stream, and which kinds were found in all of them."""
 
     def __init__(self) -> None:
         self.lines: deque[str] = deque(maxlen=LINES_KEPT_MAX)
@@ -87,26 +87,26 @@ class TextHeard:
         self._reason = ""  # of the last start
         self._rest = b""  # of a line whose end is not there yet
 
-    def feed(self, octets: bytes) -> None:
-        *lines, rest = (self._rest + octets).replace(b"\r", b"\n").split(b"\n")
-        self._rest = rest[-LINE_OCTETS_MAX:]
+    def feed(self, chunk: bytes) -> None:
+        *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[-LINE_BYTES_MAX:]
         for line in lines:
-            self.hear(line[:LINE_OCTETS_MAX])
+            self.add_line(line[:LINE_BYTES_MAX])
 
-    def hear(self, line: bytes) -> None:
+    def add_line(self, line: bytes) -> None:
         text = shown(line)
         if not text or not is_text(line):
             return
         self.lines.append(text)
-        self._kinds.update(kind.looks_like for kind in _KINDS if kind.words.search(line))
-        start = BOOT_ROM.words.search(line)
+        self._kinds.update(kind.looks_like for kind in _KINDS if kind.pattern.search(line))
+        start = BOOT_ROM.pattern.search(line)
         if start is not None and start[1] is not None:
             self._starts += 1
             self._reason = start[1].decode()
 
     def finish(self) -> None:
         """A prompt has no end of line."""
-        self.hear(self._rest)
+        self.add_line(self._rest)
         self._rest = b""
 
     def kind(self) -> TextKind:

@@ -1,4 +1,4 @@
-"""What a board prints on its line, at debug level, and not at any length."""
+"""Logs what a board prints on its line, at debug level, with a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ChatterLog:
         self._since = 0.0
         self._lines = 0
 
-    def tell(self, line: bytes, now: float) -> None:
+    def log_line(self, line: bytes, now: float) -> None:
         if not log.isEnabledFor(logging.DEBUG):
             return
         text = shown(line)

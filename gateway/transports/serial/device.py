@@ -2,11 +2,11 @@
 
 - No thread and no polling while it is open: the file descriptor is non-blocking, and the loop says
   when it can be read or written. Only opening and closing have a thread, for they can hang.
-- Nobody else gets it: it is locked (flock), which other programs may look at, and marked exclusive
+- No other program gets it: it is locked (flock), which others may check, and marked exclusive
   (TIOCEXCL), which the kernel enforces for all but root.
 - DTR and RTS are both on, as the kernel sets them when a port is opened, and stay on when it is
-  closed (no HUPCL): the reset circuits of ESP32 boards act on one of the two alone. What cannot be
-  had: boards that reset on any rise of DTR (Arduino) do so when their port is opened for the first
+  closed (no HUPCL): the reset circuits of ESP32 boards act on one of the two alone. Not possible:
+  boards that reset on any rise of DTR (Arduino) do so when their port is opened for the first
   time after they were plugged in.
 """
 
@@ -28,7 +28,7 @@ from gateway.transports.serial.faults import why_not_opened
 from gateway.transports.serial.line import LineCallbacks, PortOptions, short_name
 from gateway.transports.serial.port_owner import device_owner
 
-READ_OCTETS_MAX = 4096
+READ_BYTES_MAX = 4096
 READS_PER_TURN = 4
 CLOSE_AGAIN_S = 1.0
 UNPLUGGED = "it was unplugged"
@@ -49,7 +49,7 @@ async def open_device(options: PortOptions, callbacks: LineCallbacks) -> DeviceL
     """Raises LineError."""
     name = short_name(options.port)
     try:
-        opened = await in_thread(lambda: _open(options), f"open {name}", _let_go)
+        opened = await in_thread(lambda: _open(options), f"open {name}", _discard)
     except LimitError as error:
         raise why_not_opened(options, error) from error
     return DeviceLine(opened, name, callbacks)
@@ -67,7 +67,7 @@ def _open(options: PortOptions) -> _Opened:
         port.timeout = 0
         port.exclusive = True
         port.open()
-        _settle(port.fileno())
+        _configure(port.fileno())
         # The port itself without what pyserial has beside it; its lock stays.
         fd = os.dup(port.fileno())
     except (OSError, ValueError, OverflowError, termios.error) as error:
@@ -79,7 +79,7 @@ def _open(options: PortOptions) -> _Opened:
     return _Opened(fd, f"{other} has it open too, and each of the two misses what the other reads")
 
 
-def _settle(fd: int) -> None:
+def _configure(fd: int) -> None:
     """What pyserial does not do."""
     with suppress(OSError):
         fcntl.ioctl(fd, termios.TIOCEXCL)
@@ -90,7 +90,7 @@ def _settle(fd: int) -> None:
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
-def _let_go(opened: _Opened) -> None:
+def _discard(opened: _Opened) -> None:
     _close(opened.fd)
 
 
@@ -125,17 +125,17 @@ class DeviceLine:
     def begin(self) -> None:
         self._loop.add_reader(self._fd, self._readable)
 
-    def write(self, octets: bytes) -> int:
+    def write(self, chunk: bytes) -> int:
         if not self._is_open:
             return 0
         try:
-            taken = os.write(self._fd, octets)
+            taken = os.write(self._fd, chunk)
         except (BlockingIOError, InterruptedError):
             taken = 0
         except OSError as error:
             self._lose(_why_lost(error))
             return 0
-        if taken < len(octets) and not self._is_waiting:
+        if taken < len(chunk) and not self._is_waiting:
             self._is_waiting = True
             self._loop.add_writer(self._fd, self._writable)
         return taken
@@ -154,17 +154,17 @@ class DeviceLine:
     def _readable(self) -> None:
         for _ in range(READS_PER_TURN):
             try:
-                octets = os.read(self._fd, READ_OCTETS_MAX)
+                chunk = os.read(self._fd, READ_BYTES_MAX)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 self._lose(_why_lost(error))
                 return
-            if not octets:
+            if not chunk:
                 self._lose(UNPLUGGED)
                 return
-            self._callbacks.octets(octets)
-            if len(octets) < READ_OCTETS_MAX or not self._is_open:
+            self._callbacks.received(chunk)
+            if len(chunk) < READ_BYTES_MAX or not self._is_open:
                 return
 
     def _writable(self) -> None:

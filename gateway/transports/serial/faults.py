@@ -1,4 +1,4 @@
-"""Why a serial port cannot be had: a sentence that says what to do. May look at /dev and /proc."""
+"""Why a serial port cannot be opened: a sentence that says what to do. Reads /dev and /proc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.transports.serial.port_owner import device_owner
 BY_ID = Path("/dev/serial/by-id")
 PORTS_NAMED_MAX = 8
 
-_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR, errno.EIO})
+_ABSENT = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR, errno.EIO})
 _BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK})
 
 
@@ -31,7 +31,7 @@ def why_not_opened(options: PortOptions, error: Exception) -> LineError:
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, PermissionError) or number in (errno.EACCES, errno.EPERM):
         return LineError(LineFailure.PERMISSION, permission_text(port))
-    if number in _GONE or not Path(port).exists():
+    if number in _ABSENT or not Path(port).exists():
         return LineError(LineFailure.ABSENT, absent_text(port))
     if number in _BUSY:
         return LineError(LineFailure.BUSY, busy_text(port, device_owner(port)))
@@ -104,7 +104,7 @@ def permission_advice(
 def unsuitable_text(options: PortOptions, error: Exception) -> str:
     port = options.port
     detail = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if not _is_character_device(port) or _says_no_terminal(error):
+    if not _is_character_device(port) or _is_no_terminal(error):
         return f"{port} is no serial port"
     return (
         f"{port} cannot be set to {options.baud} baud, parity {options.parity}, "
@@ -112,7 +112,7 @@ def unsuitable_text(options: PortOptions, error: Exception) -> str:
     )
 
 
-def _says_no_terminal(error: Exception) -> bool:
+def _is_no_terminal(error: Exception) -> bool:
     """pyserial gives the number of this one in a text only."""
     return any(
         isinstance(each, termios.error | OSError) and errno.ENOTTY in each.args

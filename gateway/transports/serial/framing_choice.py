@@ -1,4 +1,4 @@
-"""Which framing a serial line speaks; the framings themselves are in gateway/lines.
+"""The framing of a serial line; the framings themselves are in transports/framing.
 
 Pure: nothing here waits or knows a port. Framings hold at most one frame of the largest size, and
 none of them raises for anything that a line brings.
@@ -26,8 +26,8 @@ class Framing(Protocol):
     def wrap(self, message: bytes) -> bytes:
         """What goes on the line for one message."""
 
-    def feed(self, octets: bytes, now: float) -> list[bytes]:
-        """The messages that these octets make whole, in order. `now`: monotonic seconds."""
+    def feed(self, chunk: bytes, now: float) -> list[bytes]:
+        """The messages that these bytes make whole, in order. `now`: monotonic seconds."""
 
     def wait_s(self, now: float) -> float | None:
         """How long until `feed(b"", now)` should be called if nothing comes; None: not at all."""
@@ -36,7 +36,7 @@ class Framing(Protocol):
         """The line was interrupted: what comes next belongs to nothing that is held."""
 
     @property
-    def held_octets(self) -> int: ...
+    def held_bytes(self) -> int: ...
 
 
 def framing(
@@ -47,7 +47,7 @@ def framing(
     escapes: frozenset[int] = DEFAULT_ESCAPES,
     chatter: Callable[[bytes], None] | None = None,
 ) -> Framing:
-    """`gap_s` is raw's, `escapes` hdlc's. `chatter` is given lines of text, 200 octets at most."""
+    """`gap_s` is raw's, `escapes` hdlc's. `chatter` is given lines of text, 200 bytes at most."""
     match kind:
         case "hdlc":
             return DelimitedFraming(HdlcFrames(message_bytes_max, escapes), chatter)

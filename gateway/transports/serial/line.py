@@ -1,4 +1,4 @@
-"""What a serial line is to its link: octets both ways, wherever the port may be.
+"""What a serial line is to its link: bytes both ways, wherever the port may be.
 
 Two kinds: a device of this machine (device.py) and a port server on the network
 (server.py).
@@ -15,11 +15,11 @@ from typing import Literal, Protocol
 # local socket (AF_UNIX).
 LINE_ADDRESS = b"\x01"
 
-ReadOctets = Callable[[bytes], None]
+OnBytes = Callable[[bytes], None]
 
 
 class LineFailure(enum.Enum):
-    """Why a port is not to be had."""
+    """Why a port cannot be opened."""
 
     ABSENT = "absent"  # was unplugged, or never there
     PERMISSION = "permission"
@@ -50,7 +50,7 @@ class PortOptions:
 
 @dataclass(frozen=True, slots=True)
 class LineCallbacks:
-    octets: ReadOctets
+    received: OnBytes
     writable: Callable[[], None]  # after a write that did not take everything
     lost: Callable[[str], None]  # once: why
 
@@ -61,10 +61,10 @@ class Line(Protocol):
     warning: str | None  # what is odd about it, though it works
 
     def begin(self) -> None:
-        """Nothing is heard before it."""
+        """Nothing is received before it."""
 
-    def write(self, octets: bytes) -> int:
-        """How many it took. What is wrong with the line is heard of by `lost`."""
+    def write(self, chunk: bytes) -> int:
+        """How many it took. Faults of the line are reported by `lost`."""
 
     def close(self) -> None:
         """Returns at once; `closed` knows when it is done."""
@@ -73,5 +73,5 @@ class Line(Protocol):
 
 
 def short_name(port: str) -> str:
-    """`usb-...-if00-port0`, `ttyUSB0` or the URL, for those who read logs and lists."""
+    """`usb-...-if00-port0`, `ttyUSB0` or the URL, for logs and lists."""
     return port.removeprefix("/dev/serial/by-id/").removeprefix("/dev/")

@@ -6,7 +6,7 @@
   grow up to REOPEN_S_MAX. Log: one line when it goes, one when it is back, one for each new reason
   in between.
 - What cannot be sent is counted: more than the line takes in a few seconds (framing/outflow.py), or
-  nobody there. MQTT-SN sends again what is not answered.
+  no open port. MQTT-SN sends again what is not answered.
 - It can be lent to another program for a while (loan.py). For sensors that is a pulled cable.
 - Nothing that comes over the line, or happens to it, raises here.
 """
@@ -43,7 +43,7 @@ from gateway.transports.udp.loan import PortLoan
 
 REOPEN_S_MIN = 0.5
 REOPEN_S_MAX = 10.0
-STEADY_S = 10.0  # open for as long, or with one message heard, it was of use
+STEADY_S = 10.0  # a line that was open for so long, or brought a message, was of use
 
 log = logging.getLogger("tidegate.serial")
 
@@ -68,7 +68,7 @@ class SerialCounters:
 
 @dataclass(frozen=True, slots=True)
 class SerialCallbacks:
-    """Who hears of a line."""
+    """What the owner of a line is called with."""
 
     datagrams: Callable[[list[tuple[bytes, bytes]]], None]
     opened: Callable[[], None] = lambda: None
@@ -96,15 +96,15 @@ class SerialLink:
         self._settings = settings
         self._callbacks = callbacks
         self._chatter = ChatterLog(self.short_name)
-        self._framing = _framing(settings, message_bytes_max, self._hear_chatter)
+        self._framing = _framing(settings, message_bytes_max, self._on_text)
         self._outflow = LineOutflow(
             settings.baud / settings.bits_per_octet,
-            burst_octets_max=settings.burst_bytes_max,
+            burst_bytes_max=settings.burst_bytes_max,
             gap_s=settings.frame_gap_ms / 1000,
         )
         self._line: Line | None = None
         self._problem: str | None = f"{self.port} is not opened yet"
-        self._failure: LineFailure | None = None  # told of last
+        self._failure: LineFailure | None = None  # the last that was logged
         self._loan = PortLoan()
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -136,11 +136,11 @@ class SerialLink:
     def flush(self) -> None:
         """What may go to the line goes there; the rest follows by itself."""
         line, outflow = self._line, self._outflow
-        while line is not None and (octets := outflow.next(now())):
-            taken = line.write(octets)
+        while line is not None and (chunk := outflow.next(now())):
+            taken = line.write(chunk)
             self.counters.bytes_out += taken
             outflow.taken(taken, now())
-            if taken < len(octets):
+            if taken < len(chunk):
                 return  # the line says when it has room
             line = self._line
         self._wait_for_next_burst()
@@ -161,11 +161,11 @@ class SerialLink:
         self._let_go()
 
     def mark(self) -> str | None:
-        """For the watchdog: nothing, as long as somebody keeps the line open."""
+        """For the watchdog: nothing, as long as the task that keeps the line open runs."""
         return None if self._task is None or not self._task.done() else "ended"
 
     def check(self) -> str | None:
-        """For health: why nobody is heard on it, what is odd about it, or None."""
+        """For health: why nothing is received on it, what is odd about it, or None."""
         if self._loan.left_s:
             minutes = math.ceil(self._loan.left_s / 60)
             return f"{self.port} is released to other programs for {minutes} min more"
@@ -184,9 +184,9 @@ class SerialLink:
         return self._loan.left_s or None
 
     @property
-    def waiting_octets(self) -> int:
+    def waiting_bytes(self) -> int:
         """On their way to the line, which has not taken them yet."""
-        return self._outflow.waiting_octets
+        return self._outflow.waiting_bytes
 
     @property
     def framing_counters(self) -> FramingCounters:
@@ -205,9 +205,9 @@ class SerialLink:
             await self._loan.over()
             try:
                 if await self._serve(await self._open_line()):
-                    backoff.settled()
+                    backoff.reset()
             except LineError as error:
-                self._tell(str(error), error.failure)
+                self._set_problem(str(error), error.failure)
             except Exception:  # ours; a line must not stay closed for ever because of it
                 log.exception("%s is opened again", self.name)
             if not self._loan.left_s:
@@ -215,7 +215,7 @@ class SerialLink:
 
     def _open_line(self) -> Awaitable[Line]:
         self._loss = self._loop.create_future()
-        callbacks = LineCallbacks(self._hear, self.flush, self._lose)
+        callbacks = LineCallbacks(self._on_bytes, self.flush, self._lose)
         return open_line(port_options(self._settings), callbacks)
 
     async def _serve(self, line: Line) -> bool:
@@ -227,7 +227,7 @@ class SerialLink:
         self._line = line
         self._framing.reset()
         self.counters.opened += 1
-        self._tell(None)
+        self._set_problem(None)
         began, received = now(), self.counters.received
         try:
             self._callbacks.opened()
@@ -235,7 +235,7 @@ class SerialLink:
             reason = await self._loss
             if reason is not None:
                 self.counters.lost += 1
-                self._tell(f"{self.port}: {reason}", LineFailure.ABSENT)
+                self._set_problem(f"{self.port}: {reason}", LineFailure.ABSENT)
         finally:
             self._let_go()
         await line.closed()
@@ -260,28 +260,28 @@ class SerialLink:
 
     # From the line
 
-    def _hear(self, octets: bytes) -> None:
-        self.counters.bytes_in += len(octets)
-        self._feed(octets)
+    def _on_bytes(self, chunk: bytes) -> None:
+        self.counters.bytes_in += len(chunk)
+        self._feed(chunk)
 
-    def _feed(self, octets: bytes) -> None:
+    def _feed(self, chunk: bytes) -> None:
         at = now()
-        messages = self._framing.feed(octets, at)
+        messages = self._framing.feed(chunk, at)
         if messages:
             self.counters.received += len(messages)
             self._callbacks.datagrams([(LINE_ADDRESS, message) for message in messages])
         if self._next_gap is None and self._line is not None:
             wait_s = self._framing.wait_s(at)
             if wait_s is not None:
-                self._next_gap = self._loop.call_later(wait_s, self._look_for_gap)
+                self._next_gap = self._loop.call_later(wait_s, self._check_gap)
 
-    def _look_for_gap(self) -> None:
-        """Set once for many octets, so it may be too early."""
+    def _check_gap(self) -> None:
+        """Set once for many bytes, so it may be too early."""
         self._next_gap = None
         self._feed(b"")
 
-    def _hear_chatter(self, line: bytes) -> None:
-        self._chatter.tell(line, now())
+    def _on_text(self, line: bytes) -> None:
+        self._chatter.log_line(line, now())
 
     def _wait_for_next_burst(self) -> None:
         wait_s = self._outflow.wait_s(now())
@@ -292,9 +292,9 @@ class SerialLink:
         self._next_burst = None
         self.flush()
 
-    # What is told
+    # Log and health
 
-    def _tell(self, problem: str | None, failure: LineFailure | None = None) -> None:
+    def _set_problem(self, problem: str | None, failure: LineFailure | None = None) -> None:
         before, self._failure = self._failure, failure
         self._problem = problem
         if problem is None:
@@ -341,7 +341,7 @@ def _framing(
 
 
 class LineGroup:
-    """All who listen to a line, for what goes to everyone: it is a line, so all do."""
+    """All receivers of a line: what is sent on it reaches each of them."""
 
     def __init__(self, link: SerialLink) -> None:
         self._link = link

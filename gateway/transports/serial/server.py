@@ -30,15 +30,15 @@ _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
 
 class Stream(Protocol):
-    """What is between the line's octets and those of the connection."""
+    """What is between the line's bytes and those of the connection."""
 
     is_ready: bool
     is_suspended: bool
     refusal: str | None
 
     def begin(self) -> bytes: ...
-    def wrap(self, octets: bytes) -> bytes: ...
-    def receive(self, octets: bytes) -> tuple[bytes, bytes]: ...
+    def wrap(self, chunk: bytes) -> bytes: ...
+    def receive(self, chunk: bytes) -> tuple[bytes, bytes]: ...
 
 
 class PlainStream:
@@ -49,11 +49,11 @@ class PlainStream:
     def begin(self) -> bytes:
         return b""
 
-    def wrap(self, octets: bytes) -> bytes:
-        return octets
+    def wrap(self, chunk: bytes) -> bytes:
+        return chunk
 
-    def receive(self, octets: bytes) -> tuple[bytes, bytes]:
-        return octets, b""
+    def receive(self, chunk: bytes) -> tuple[bytes, bytes]:
+        return chunk, b""
 
 
 async def open_server(
@@ -79,16 +79,16 @@ async def open_server(
         raise LineError(LineFailure.UNREACHABLE, _why_unreachable(server, error)) from error
     try:
         async with asyncio.timeout(SETTINGS_S_MAX):
-            await line.settled
+            await line.configured
     except TimeoutError as error:
-        silent = (
+        text = (
             f"{server} does not answer as RFC 2217 has it: set the server to it, or use socket://"
         )
-        raise LineError(LineFailure.REFUSED, silent) from error
+        raise LineError(LineFailure.REFUSED, text) from error
     except OSError as error:
         raise LineError(LineFailure.REFUSED, f"{server}: {error}") from error
     finally:
-        if not line.is_settled:
+        if not line.is_configured:
             line.close()
     return line
 
@@ -115,26 +115,26 @@ def _why_unreachable(server: PortServer, error: OSError) -> str:
 
 
 class ServerLine(asyncio.Protocol):
-    """`settled`: done when the port has its settings, or failed with what is in the way."""
+    """`configured`: done when the port has its settings, or failed with the reason."""
 
     def __init__(self, stream: Stream, callbacks: LineCallbacks) -> None:
         self.warning: str | None = None
         loop = asyncio.get_running_loop()
-        self.settled: asyncio.Future[None] = loop.create_future()
+        self.configured: asyncio.Future[None] = loop.create_future()
         self._stream = stream
         self._callbacks = callbacks
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
-        self._is_refused = False  # a write, since when somebody waits for room
+        self._is_refused = False  # a write, since when the outflow waits for room
         self._is_closing = False
         self._is_begun = False
         self._early = b""  # what came before `begin`, in the same turn of the loop
-        self._gone: asyncio.Future[None] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
 
     @property
-    def is_settled(self) -> bool:
-        settled = self.settled
-        return settled.done() and not settled.cancelled() and settled.exception() is None
+    def is_configured(self) -> bool:
+        configured = self.configured
+        return configured.done() and not configured.cancelled() and configured.exception() is None
 
     # From the link
 
@@ -142,16 +142,16 @@ class ServerLine(asyncio.Protocol):
         self._is_begun = True
         early, self._early = self._early, b""
         if early:
-            self._callbacks.octets(early)
+            self._callbacks.received(early)
 
-    def write(self, octets: bytes) -> int:
+    def write(self, chunk: bytes) -> int:
         if self._transport is None or self._is_closing:
             return 0
         if self._is_paused or self._stream.is_suspended:
             self._is_refused = True
             return 0
-        self._transport.write(self._stream.wrap(octets))
-        return len(octets)
+        self._transport.write(self._stream.wrap(chunk))
+        return len(chunk)
 
     def close(self) -> None:
         self._is_closing = True
@@ -160,7 +160,7 @@ class ServerLine(asyncio.Protocol):
 
     async def closed(self) -> None:
         if self._transport is not None:
-            await asyncio.shield(self._gone)
+            await asyncio.shield(self._closed)
 
     # From the transport
 
@@ -168,17 +168,17 @@ class ServerLine(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
         self._transport.write(self._stream.begin())
-        self._settle()
+        self._check_settings()
 
-    def data_received(self, octets: bytes) -> None:
+    def data_received(self, chunk: bytes) -> None:
         assert self._transport is not None
-        data, answers = self._stream.receive(octets)
+        data, answers = self._stream.receive(chunk)
         if answers:
             self._transport.write(answers)
-        self._settle()
+        self._check_settings()
         if self._is_begun and data and not self._is_closing:
-            self._callbacks.octets(data)
-        elif self.is_settled and not self._is_begun:
+            self._callbacks.received(data)
+        elif self.is_configured and not self._is_begun:
             self._early += data
         self._resume()
 
@@ -193,22 +193,22 @@ class ServerLine(asyncio.Protocol):
         why = "the server closed the connection"
         if isinstance(error, OSError):
             why = f"the connection to the server broke: {error.strerror or error}"
-        self._gone.set_result(None)
-        if not self.settled.done():
-            self.settled.set_exception(ConnectionError(why))
+        self._closed.set_result(None)
+        if not self.configured.done():
+            self.configured.set_exception(ConnectionError(why))
         elif not self._is_closing:
             self._is_closing = True
             self._callbacks.lost(why)
 
-    def _settle(self) -> None:
+    def _check_settings(self) -> None:
         if self._stream.refusal is not None:
-            self._refuse(self._stream.refusal)
-        elif self._stream.is_ready and not self.settled.done():
-            self.settled.set_result(None)
+            self._fail(self._stream.refusal)
+        elif self._stream.is_ready and not self.configured.done():
+            self.configured.set_result(None)
 
-    def _refuse(self, refusal: str) -> None:
-        if not self.settled.done():
-            self.settled.set_exception(ConnectionError(refusal))
+    def _fail(self, refusal: str) -> None:
+        if not self.configured.done():
+            self.configured.set_exception(ConnectionError(refusal))
         elif not self._is_closing:
             self.close()
             self._callbacks.lost(refusal)

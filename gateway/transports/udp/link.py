@@ -2,7 +2,7 @@
 
 - A turn hands over at most 4 calls of 64 datagrams and then lets the loop go on; what was sent
   meanwhile leaves at the end of the turn at the latest.
-- When to look again is the tick's decision (tick.py): as soon as something is there, or a little
+- When to read again is the tick's decision (tick.py): as soon as something is there, or a little
   later. Until a lone datagram is answered the loop may not even sleep.
 - Nothing that happens on the network raises here. What cannot be sent is counted by what was in
   the way.
@@ -26,7 +26,7 @@ from gateway.transports.fine_timer import FineTimer, fine_timer
 from gateway.transports.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.transports.udp.datagrams import DatagramCalls, datagram_calls
 from gateway.transports.udp.mmsg import DATAGRAMS_PER_CALL
-from gateway.transports.udp.multicast_socket import Place, send_to_group, speak_on
+from gateway.transports.udp.multicast_socket import Place, send_groups_through, send_to_group
 from gateway.transports.udp.socket import (
     has_unread,
     lost_address,
@@ -112,7 +112,7 @@ class UdpLink:
         self._socket: socket.socket | None = None
         self._calls: DatagramCalls
         self._loop: asyncio.AbstractEventLoop
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_read: asyncio.TimerHandle | None = None
         self._fine_timer: FineTimer | None = None
         self._queue: list[tuple[bytes, bytes]] = []
         # Up to here the queue fills before it is flushed; higher while the socket's buffer is full.
@@ -143,7 +143,7 @@ class UdpLink:
 
     def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None:
         """With what is queued, now."""
-        self._busy_poll.left(datagrams)
+        self._busy_poll.sent(datagrams)
         self._queue += datagrams
         self.flush()
 
@@ -162,7 +162,7 @@ class UdpLink:
             taken, error = self._calls.send(batch)
             position += taken
             self.counters.sent += taken
-            self._tick.left(taken)
+            self._tick.sent(taken)
             if error == errno.EAGAIN:
                 self._wait_for_room(queue[position:])
                 return
@@ -170,10 +170,10 @@ class UdpLink:
                 self._count_failure(_FAILURES.get(error, SendFailure.OTHER))
                 position += 1
 
-    def speak_on(self, place: Place) -> None:
-        """What is said to groups goes there; raises OSError."""
+    def send_groups_through(self, place: Place) -> None:
+        """What is sent to groups goes there; raises OSError."""
         if self._socket is not None:
-            speak_on(self._socket, place)
+            send_groups_through(self._socket, place)
 
     def send_to_group(self, place: Place, datagram: bytes, hops: int) -> None:
         """At once, not in a batch: how far it goes is a setting of the socket."""
@@ -192,9 +192,9 @@ class UdpLink:
             return
         self.flush()
         self.read_receive_buffer_drops()
-        if self._next_look is not None:
-            self._next_look.cancel()
-            self._next_look = None
+        if self._next_read is not None:
+            self._next_read.cancel()
+            self._next_read = None
         if self._fine_timer is not None:
             self._fine_timer.close()
             self._fine_timer = None
@@ -207,7 +207,7 @@ class UdpLink:
         """For health: what is wrong, or None."""
         return "its socket is closed" if self._socket is None else None
 
-    def look_at_address(self) -> str | None:
+    def check_address(self) -> str | None:
         """For the daemon, each second: notes whether the machine still has its address."""
         self.lost_address = lost_address(self.listening_on) if self._socket else None
         return self.lost_address
@@ -232,7 +232,7 @@ class UdpLink:
             if self._socket is not None:
                 if wait_s:
                     self._loop.remove_reader(self._socket)
-                    self._look_in(wait_s)
+                    self._read_again_in(wait_s)
                 elif found == 1 and self._busy_poll.starts(now()) and not self._is_awake:
                     self._is_awake = True
                     self._loop.call_soon(self._stay_awake)
@@ -244,35 +244,35 @@ class UdpLink:
         else:
             self._is_awake = False
 
-    def _look(self) -> None:
+    def _read_again(self) -> None:
         found, wait_s = 0, 0.0
-        self._next_look = None
+        self._next_read = None
         try:
             found, wait_s = self._turn()
         finally:
-            # Also after an exception of the callback: or this link would be deaf for good.
+            # Also after an exception of the callback: or this link would receive nothing any more.
             if self._socket is not None:
                 if found and wait_s:
-                    self._look_in(wait_s)
+                    self._read_again_in(wait_s)
                 else:
                     self._loop.add_reader(self._socket, self._readable)
 
-    def _look_in(self, wait_s: float) -> None:
+    def _read_again_in(self, wait_s: float) -> None:
         if wait_s < 0.001:
             timer = self._fine_timer or self._new_fine_timer()
             if timer is not None:
                 timer.set(wait_s)
                 return
-        self._next_look = self._loop.call_later(wait_s, self._look)
+        self._next_read = self._loop.call_later(wait_s, self._read_again)
 
     def _new_fine_timer(self) -> FineTimer | None:
         """Few gateways ever need one. None: waits are not fine then."""
-        self._fine_timer = fine_timer(self._loop, self._look)
+        self._fine_timer = fine_timer(self._loop, self._read_again)
         self._tick.is_fine = self._fine_timer is not None
         return self._fine_timer
 
     def _turn(self) -> tuple[int, float]:
-        """How many datagrams came, and the seconds to wait until the next look."""
+        """How many datagrams came, and the seconds to wait until the next read."""
         calls, counters, tick = self._calls, self.counters, self._tick
         began = now()
         found = count = 0

@@ -1,7 +1,6 @@
 """A port that is lent to another program for a while: to flash its board, or to look at it.
 
-It is given back by itself, when the time is over or the gateway starts again: nobody must remember
-to do it.
+It is taken back when the time is over or the gateway starts again: it cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ GIVEN_WITHIN_S = 5.0  # else the kernel still waits for the adapter
 
 
 class PortLoan:
-    """Between who keeps the port open and who asks for it."""
+    """Between the link that keeps the port open and the operator who needs it."""
 
     def __init__(self) -> None:
         self._until = -inf
         self._changed = asyncio.Event()
         self._given = asyncio.Event()
 
-    # From who asks
+    # From the operator
 
     async def begin(self, seconds: float) -> bool:
-        """For so long from now on; 0 ends it. Whether the port can be had already."""
+        """For so long from now on; 0 ends it. Whether the port is free already."""
         self._until = now() + seconds
         self._changed.set()
         if not seconds:
@@ -40,7 +39,7 @@ class PortLoan:
     def left_s(self) -> float:
         return max(0.0, self._until - now())
 
-    # From who keeps it open
+    # From the link
 
     async def pause(self, seconds: float) -> None:
         """So long; less if something is asked for."""

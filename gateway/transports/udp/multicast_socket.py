@@ -28,8 +28,8 @@ _ADDRESSES_OF_IPV6 = Path("/proc/net/if_inet6")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a group is spoken to: as `IP_ADD_MEMBERSHIP` and the like take it, and by which of our
-    addresses we are known there.
+    """Where datagrams to a group are sent, as `IP_ADD_MEMBERSHIP` and the like take it, and from
+    which of our addresses.
     """
 
     group: SocketAddress
@@ -62,15 +62,15 @@ def find_place(group: HostPort, listening_on: HostPort, interface: str | None) -
 
 
 def open_group_socket(place: Place, interface: str | None) -> socket.socket:
-    """A non-blocking socket that hears what is said to the group on one interface, or LinkError.
+    """A non-blocking socket that receives what is sent to the group on one interface, or LinkError.
 
-    It is bound to the group's address, so that it hears nothing else; so may others be.
+    It is bound to the group's address, so that it receives nothing else; so may others be.
     """
     family = socket.AF_INET6 if place.is_ipv6 else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        hear_no_other_groups(opened)
+        receive_no_other_groups(opened)
         opened.bind(place.group)
         if place.is_ipv6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, place.membership)
@@ -82,31 +82,31 @@ def open_group_socket(place: Place, interface: str | None) -> socket.socket:
     return opened
 
 
-def speak_on(speaker: socket.socket, place: Place) -> None:
-    """What the socket says to groups leaves by this interface, and is heard on this machine too.
+def send_groups_through(sender: socket.socket, place: Place) -> None:
+    """What the socket sends to groups leaves by this interface, and comes to this machine too.
 
     Raises OSError.
     """
     if place.is_ipv6:
         index = place.membership[-_INDEX.size :]
-        speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
-        speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+        sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+        sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
     else:
-        speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, place.membership)
-        speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, place.membership)
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
 
 
-def send_to_group(speaker: socket.socket, place: Place, datagram: bytes, hops: int) -> None:
+def send_to_group(sender: socket.socket, place: Place, datagram: bytes, hops: int) -> None:
     if place.is_ipv6:
-        speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, hops)
+        sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, hops)
     else:
-        speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, hops)
-    speaker.sendto(datagram, place.group)
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, hops)
+    sender.sendto(datagram, place.group)
 
 
-def hear_no_other_groups(listener: socket.socket) -> None:
-    """Linux brings a socket what is said to groups that any program here has joined, unless told
-    otherwise. IPv6 can be told since Linux 4.20; before, the filter for broadcasts is all there is.
+def receive_no_other_groups(listener: socket.socket) -> None:
+    """Linux brings a socket what is sent to groups that any program here has joined, unless this is
+    set. For IPv6 it can be set since Linux 4.20; before, the filter for broadcasts has to do.
     """
     ip_multicast_all, ipv6_multicast_all = 49, 29  # not in Python's socket module
     if listener.family == socket.AF_INET:
@@ -171,12 +171,12 @@ def _index_by_address(digits: str) -> int | None:
 
 
 def _source(group: SocketAddress, membership: bytes, listening_on: HostPort) -> HostPort:
-    """The address that the kernel gives to what we say to the group. Nothing is sent."""
+    """The address that the kernel gives to what we send to the group. Nothing is sent."""
     host, port = listening_on
     own = socket_address(address_of(host, 0))
     family = socket.AF_INET6 if len(own) == 4 else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        speak_on(probe, Place(group, membership, listening_on))
+        send_groups_through(probe, Place(group, membership, listening_on))
         probe.bind(own)
         probe.connect(group)
         return probe.getsockname()[0].partition("%")[0], port

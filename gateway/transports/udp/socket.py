@@ -15,7 +15,7 @@ from gateway.transports.errors import LinkError
 from gateway.transports.serial.port_owner import only_groups_have, udp_port_owner
 from gateway.transports.socket_address import SocketAddress, address_of, socket_address
 from gateway.transports.udp.broadcast_filter import refuse_broadcasts
-from gateway.transports.udp.multicast_socket import hear_no_other_groups
+from gateway.transports.udp.multicast_socket import receive_no_other_groups
 
 log = logging.getLogger("tidegate.udp")
 
@@ -45,7 +45,7 @@ def open_udp_socket(
             # So that "0.0.0.0" and "::" can both listen on one port.
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         _bind(opened, address)
-        hear_no_other_groups(opened)
+        receive_no_other_groups(opened)
         with suppress(OSError):  # a sandbox may forbid it, and then it is only less polite
             refuse_broadcasts(opened)
         if shares_port:  # only now, so that a second gateway could not be bound beside us

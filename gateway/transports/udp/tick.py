@@ -5,13 +5,13 @@ handling it. To look only every few milliseconds while traffic lasts costs 2 to 
 here and in the broker. It must not slow down those who wait for us, so a wait has four limits, all
 measured over a short window:
 
-- patience: no source is looked at later than a quarter of its own interval. Clients in closed loop
+- interval: no source is read later than a quarter of its own interval. Clients in closed loop
   send as fast as we answer, so that their interval is our own delay and the wait shrinks to
   nothing;
 - enough: past some 32 datagrams a look, waiting longer saves nothing more;
 - worth: a look that finds fewer than 2 saves nothing at all, and one that takes a timer of the
   kernel must find 8;
-- busy: who works more than seven tenths of the time finds enough without waiting. With `patience`
+- busy: who works more than seven tenths of the time finds enough without waiting. With `interval`
   this also covers clients in closed loop whom only our speed holds up: if no more than a quarter of
   their interval is waiting, the rest is work.
 
@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 WINDOW_S = 0.05
-PATIENCE = 0.25
+WAIT_SHARE_MAX = 0.25
 DATAGRAMS_ENOUGH = 32
 DATAGRAMS_WORTH = 2
 DATAGRAMS_WORTH_A_TIMER = 8
@@ -68,7 +68,7 @@ class AdaptiveTick:
         self._wait_s = 0.0
         self._since: float | None = None
         self._arrived = 0
-        self._left = 0
+        self._sent = 0
         self._busy_s = 0.0
         self._by_source: dict[bytes, int] = {}
 
@@ -80,9 +80,9 @@ class AdaptiveTick:
                 counts[source] = counts.get(source, 0) + 1
         self._arrived += len(batch)
 
-    def left(self, count: int) -> None:
-        """So many datagrams were sent."""
-        self._left += count
+    def sent(self, count: int) -> None:
+        """How many datagrams were sent."""
+        self._sent += count
 
     def wait_s(self, began: float, now: float, *, full: bool) -> float:
         """Seconds until the next look; 0: as soon as something is there.
@@ -96,7 +96,7 @@ class AdaptiveTick:
         elif now - self._since >= WINDOW_S:
             self._wait_s = self._best_wait_ms(now - self._since) / 1000
             self._since = now
-            self._arrived = self._left = 0
+            self._arrived = self._sent = 0
             self._busy_s = 0.0
             self._by_source.clear()
         return 0.0 if full else self._wait_s
@@ -109,7 +109,9 @@ class AdaptiveTick:
             return 0.0
         arrived_per_ms = self._arrived / elapsed_s / 1000
         own_per_ms = sum(count * count for count in counts) / counted / elapsed_s / 1000
-        wait_ms = min(self.tick_ms_max, PATIENCE / own_per_ms, DATAGRAMS_ENOUGH / arrived_per_ms)
+        wait_ms = min(
+            self.tick_ms_max, WAIT_SHARE_MAX / own_per_ms, DATAGRAMS_ENOUGH / arrived_per_ms
+        )
         if wait_ms >= 1:
             wait_ms, worth = float(int(wait_ms)), DATAGRAMS_WORTH
         elif self._may_be_fine() and wait_ms >= FINE_MS_MIN:
@@ -119,7 +121,7 @@ class AdaptiveTick:
         return wait_ms if arrived_per_ms * wait_ms >= worth else 0.0
 
     def _may_be_fine(self) -> bool:
-        return self.is_fine and self._left <= ANSWERED_SHARE_MAX * self._arrived
+        return self.is_fine and self._sent <= ANSWERED_SHARE_MAX * self._arrived
 
 
 class BusyPoll:
@@ -138,7 +140,7 @@ class BusyPoll:
             self._in_vain()
         self._awaits = batch[0][0] if len(batch) == 1 else None
 
-    def left(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
+    def sent(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
         """What goes out, (source, datagram): the answer that is awaited, or what is for others."""
         if self._until:
             if batch and batch[0][0] == self._awaits:

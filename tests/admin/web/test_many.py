@@ -32,7 +32,7 @@ def crowded() -> tuple[Bench, Latest]:
         bench.join(name.encode())
         if number % 100 == 0:
             bench.say(name.encode(), Disconnect(duration_s=600))
-        latest.hear(Reading(ClientId(name), f"site/{name}", b"%d" % number, 1, False, 0, 0, 0.0))
+        latest.receive(Reading(ClientId(name), f"site/{name}", b"%d" % number, 1, False, 0, 0, 0.0))
     return bench, latest
 
 

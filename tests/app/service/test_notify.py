@@ -74,7 +74,7 @@ def test_a_wrong_configuration_is_ready_to_be_mended_and_says_what_is_wrong(
 def test_who_was_not_started_by_systemd_tells_nobody() -> None:
     manager = ServiceManager.of({}, 7)
     manager.ready("well")
-    manager.alive(0.0)
+    manager.feed_watchdog(0.0)
     assert not manager.is_there
 
 
@@ -121,7 +121,7 @@ def test_the_watchdog_is_fed_a_third_of_its_time_apart(tmp_path: Path) -> None:
     with SystemdSocket(tmp_path) as systemd:
         manager = ServiceManager.of(systemd.environment(watchdog_s=30), 7)
         for second in range(31):
-            manager.alive(float(second))
+            manager.feed_watchdog(float(second))
         while systemd.next(within_s=0.05):
             pass
         assert systemd.heard == ["WATCHDOG=1"] * 4

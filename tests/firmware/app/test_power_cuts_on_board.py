@@ -20,10 +20,10 @@ from hil.rig.gateway import GatewayProcess
 from tests.firmware.app.conftest import NodeMaker
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.power_cuts import IMPORTS_ONLY, Lives
-from tests.firmware.app.test_update_on_board import DepotProcess, depot, published
+from tests.firmware.app.test_update_on_board import OtaServerProcess, ota_server, published
 from tests.firmware.app.timekeeper import Timekeeper
 
-__all__ = ["depot"]
+__all__ = ["ota_server"]
 
 DRIVER = """
 from random import getrandbits
@@ -85,14 +85,14 @@ def test_no_reading_is_lost_or_corrupt_at_a_thousand_points(
 
 
 def through_an_update(
-    node: WasiBoard, depot: DepotProcess, folder: Path, points: int, seed: int
+    node: WasiBoard, ota_server: OtaServerProcess, folder: Path, points: int, seed: int
 ) -> None:
     dice = random.Random(seed)
     fresh = folder / "fresh"
     with Lives(node.flash) as lives:
         assert "1 in a" in lives.live().output
         shutil.copytree(node.flash, fresh)
-        depot.serve(published(folder, 2, image.image(image.application(2))))
+        ota_server.serve(published(folder, 2, image.image(image.application(2))))
         begin = lives.live(program=IMPORTS_ONLY).fuel
         update = lives.live()
         assert update.how == "reset"
@@ -108,13 +108,13 @@ def through_an_update(
 
 
 def test_an_update_is_whole_or_not_at_all_wherever_the_power_goes(
-    node: WasiBoard, depot: DepotProcess, tmp_path: Path
+    node: WasiBoard, ota_server: OtaServerProcess, tmp_path: Path
 ) -> None:
-    through_an_update(node, depot, tmp_path, QUICK_UPDATES, seed=1)
+    through_an_update(node, ota_server, tmp_path, QUICK_UPDATES, seed=1)
 
 
 @pytest.mark.soak
 def test_an_update_is_whole_or_not_at_all_at_a_thousand_points(
-    node: WasiBoard, depot: DepotProcess, tmp_path: Path
+    node: WasiBoard, ota_server: OtaServerProcess, tmp_path: Path
 ) -> None:
-    through_an_update(node, depot, tmp_path, SOAK_UPDATES, seed=2)
+    through_an_update(node, ota_server, tmp_path, SOAK_UPDATES, seed=2)

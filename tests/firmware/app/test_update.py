@@ -1,5 +1,5 @@
 """Updates on a flash that loses its power at every operation, and manifests that are not to be
-believed. The depot's answers come at once; over the air it is tested on boards."""
+believed. The OTA server's answers come at once; over the air it is tested on boards."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from firmware import image as made
 from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, Update, hmac_sha256
-from firmware.depot import Depot
-from firmware.depot import Update as Offered
 from firmware.loader.slots import Slots
+from firmware.ota_server import OtaServer
+from firmware.ota_server import Update as Offered
 from tests.firmware.app.conftest import FlashMaker
 from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
 from tests.firmware.app.simulated_flash import SimulatedFlash
@@ -22,11 +22,11 @@ KEY = bytes(range(16))
 FILES = {f"app/{name}.mpy": random.Random(name).randbytes(700) for name in "xyz"} | {"app/s/d": b""}
 
 
-class DepotNearby:
-    """Has what a node's link has, and the depot at its other end."""
+class OtaServerLink:
+    """Has what a node's link has, and the OTA server at its other end."""
 
-    def __init__(self, depot: Depot, *, seed: int = 1, loss: float = 0.0) -> None:
-        self.depot = depot
+    def __init__(self, server: OtaServer, *, seed: int = 1, loss: float = 0.0) -> None:
+        self.server = server
         self.on_answer: Callable[[memoryview], None] | None = None
         self.asked = 0
         self._dice = random.Random(seed)
@@ -35,7 +35,7 @@ class DepotNearby:
     def ask(self, question: bytes) -> None:
         self.asked += 1
         assert self.on_answer is not None
-        for answer in self.depot.answers(question, 0):
+        for answer in self.server.answers(question, 0):
             for _ in range(self._dice.choice((1, 1, 2))):
                 if self._dice.random() >= self._loss:
                     self.on_answer(memoryview(answer))
@@ -56,13 +56,13 @@ def a_flash(**others: int) -> SimulatedFlash:
     return flash
 
 
-def fetched(update: Update, link: DepotNearby) -> bool:
+def fetched(update: Update, link: OtaServerLink) -> bool:
     return update.fetch(link, lambda: None)  # type: ignore[arg-type]
 
 
 def test_an_update_is_fetched_in_runs_and_put_on_trial() -> None:
     flash, offer = a_flash(), offered()
-    update, link = Update(flash, Slots(flash), KEY), DepotNearby(Depot(offer))
+    update, link = Update(flash, Slots(flash), KEY), OtaServerLink(OtaServer(offer))
     update.offered(offer.manifest)
     assert (update.is_wanted, update.said) == (True, "fetching 2")
     assert fetched(update, link)
@@ -77,7 +77,7 @@ def cut_somewhere(flash: FragileFlash, offer: Offered, cut_in: int) -> bool:
     Update(flash, Slots(flash), KEY).offered(offer.manifest)
     flash.cut_in(cut_in)
     try:
-        assert fetched(Update(flash, Slots(flash), KEY), DepotNearby(Depot(offer)))
+        assert fetched(Update(flash, Slots(flash), KEY), OtaServerLink(OtaServer(offer)))
         is_cut = False
     except PowerCutError:
         is_cut = True
@@ -85,7 +85,7 @@ def cut_somewhere(flash: FragileFlash, offer: Offered, cut_in: int) -> bool:
     if not Slots(flash).is_trial:
         assert Slots(flash).name == "a"
         update = Update(flash, Slots(flash), KEY)
-        while not fetched(update, DepotNearby(Depot(offer))):
+        while not fetched(update, OtaServerLink(OtaServer(offer))):
             assert update.is_wanted
     assert flash.contents("/b") == FILES
     assert (Slots(flash).name, Slots(flash).is_trial) == ("b", True)
@@ -118,7 +118,7 @@ def test_a_network_that_loses_and_copies_costs_time_only() -> None:
     flash, offer = a_flash(), offered()
     update = Update(flash, Slots(flash), KEY)
     update.offered(offer.manifest)
-    link = DepotNearby(Depot(offer), loss=0.3)
+    link = OtaServerLink(OtaServer(offer), loss=0.3)
     for _ in range(200):
         if fetched(update, link):
             break
@@ -129,7 +129,7 @@ def test_nobody_who_answers_is_told_and_what_is_there_stays() -> None:
     flash, offer = a_flash(), offered()
     update = Update(flash, Slots(flash), KEY)
     update.offered(offer.manifest)
-    assert not fetched(update, DepotNearby(Depot(None)))
+    assert not fetched(update, OtaServerLink(OtaServer(None)))
     assert update.said == "fetching 2: nobody answers"
 
 
@@ -187,14 +187,14 @@ def test_an_image_that_is_not_what_was_signed_is_given_up_for_good() -> None:
         update = Update(flash, Slots(flash), KEY)
         update.offered(offer.manifest)
         assert update.is_wanted
-        assert not fetched(update, DepotNearby(Depot(wrong)))
+        assert not fetched(update, OtaServerLink(OtaServer(wrong)))
         assert IMAGE_PATH not in flash.files
     update = Update(flash, Slots(flash), KEY)
     update.offered(offer.manifest)
     assert update.said == "refused 2: was damaged, or there is no room"
     assert Slots(flash).name == "a"
     update.offered(offered(3).manifest)
-    assert fetched(update, DepotNearby(Depot(offered(3))))
+    assert fetched(update, OtaServerLink(OtaServer(offered(3))))
 
 
 def test_a_flash_without_room_gives_up_too() -> None:
@@ -202,7 +202,7 @@ def test_a_flash_without_room_gives_up_too() -> None:
     update = Update(flash, Slots(flash), KEY)
     update.offered(offer.manifest)
     for _ in range(DAMAGED_MAX):
-        assert not fetched(update, DepotNearby(Depot(offer)))
+        assert not fetched(update, OtaServerLink(OtaServer(offer)))
     assert not update.is_wanted
     assert Slots(flash).name == "a"
 
@@ -212,7 +212,7 @@ def test_a_file_outside_its_slot_is_not_written(name: str) -> None:
     flash, offer = a_flash(), offered(files={name: b"x"})
     update = Update(flash, Slots(flash), KEY)
     update.offered(offer.manifest)
-    assert not fetched(update, DepotNearby(Depot(offer)))
+    assert not fetched(update, OtaServerLink(OtaServer(offer)))
     assert not any(path.endswith("main.py") for path in flash.files)
 
 
@@ -220,7 +220,7 @@ def test_one_that_was_rolled_back_is_not_tried_again() -> None:
     flash, offer = a_flash(), offered()
     update = Update(flash, Slots(flash), KEY)
     update.offered(offer.manifest)
-    fetched(update, DepotNearby(Depot(offer)))
+    fetched(update, OtaServerLink(OtaServer(offer)))
     for _ in range(5):
         Slots(flash).booted(is_wake=False)
     update = Update(flash, Slots(flash), KEY)
@@ -242,16 +242,16 @@ def test_hmac_is_that_of_rfc_4231() -> None:
 
 
 @pytest.mark.parametrize("question", [b"", b"T", b"T1234+", b"C12345678", b"X" * 10])
-def test_the_depot_answers_no_question_that_is_none(question: bytes) -> None:
-    assert Depot(offered()).answers(question, 0) == []
+def test_the_ota_server_answers_no_question_that_is_none(question: bytes) -> None:
+    assert OtaServer(offered()).answers(question, 0) == []
 
 
-def test_the_depot_has_limits() -> None:
+def test_the_ota_server_has_limits() -> None:
     offer = offered()
-    depot = Depot(offer)
-    assert len(depot.answers(b"C" + offer.digest[:4] + bytes(4) + b"\xff", 0)) <= 32
-    assert depot.answers(b"C" + offer.digest[:4] + b"\xff" * 5, 0) == []
-    assert depot.answers(b"T1234", 1_800_000_000_000)[0][5:] == (1_800_000_000_000).to_bytes(
+    server = OtaServer(offer)
+    assert len(server.answers(b"C" + offer.digest[:4] + bytes(4) + b"\xff", 0)) <= 32
+    assert server.answers(b"C" + offer.digest[:4] + b"\xff" * 5, 0) == []
+    assert server.answers(b"T1234", 1_800_000_000_000)[0][5:] == (1_800_000_000_000).to_bytes(
         8, "big"
     )
-    assert [depot.offer(node) is not None for node in ("n", "n", "m")] == [True, False, True]
+    assert [server.offer(node) is not None for node in ("n", "n", "m")] == [True, False, True]

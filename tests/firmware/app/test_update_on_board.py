@@ -1,4 +1,4 @@
-"""Applications over the air, on real MicroPython: image, manifest, depot, gateway and broker."""
+"""Applications over the air, on real MicroPython: image, manifest, OTA server, gateway, broker."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def run(files, slots, is_safe):
 SETTLED_S = 5.0
 
 
-class DepotProcess(LoggedProcess):
+class OtaServerProcess(LoggedProcess):
     def __init__(self, folder: Path, broker: Mosquitto, name: str) -> None:
-        super().__init__(folder / "depot.log")
+        super().__init__(folder / "ota_server.log")
         self._node = f"sensors/{name}"
-        self._command = [sys.executable, "-m", "firmware.depot"]
+        self._command = [sys.executable, "-m", "firmware.ota_server"]
         self._command += ["--broker", f"127.0.0.1:{broker.port}", "--nodes", self._node]
 
     def serve(self, update: Path | None) -> None:
@@ -48,8 +48,8 @@ class DepotProcess(LoggedProcess):
 
 
 @pytest.fixture
-def depot(tmp_path: Path, broker: Mosquitto, name: str) -> Iterator[DepotProcess]:
-    with DepotProcess(tmp_path, broker, name) as process:
+def ota_server(tmp_path: Path, broker: Mosquitto, name: str) -> Iterator[OtaServerProcess]:
+    with OtaServerProcess(tmp_path, broker, name) as process:
         yield process
 
 
@@ -83,26 +83,26 @@ def node(new_node: NodeMaker, gateway: GatewayProcess) -> WasiBoard:
 
 
 def test_a_new_application_is_fetched_tried_and_stays_when_its_first_reading_has_arrived(
-    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
 ) -> None:
     woken(node)
-    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    ota_server.serve(published(tmp_path, 2, image.image(image.application(2))))
     until(node, lambda: listener.state().get("app") == 2)
     until(node, lambda: listener.state()["mode"] == "normal")
     state = listener.state()
     assert (state["slot"], state["update"]) == ("b", "")
     assert not (node.flash / "update.img").exists()
-    depot.serve(published(tmp_path, 3, image.image(image.application(3))))
+    ota_server.serve(published(tmp_path, 3, image.image(image.application(3))))
     until(node, lambda: listener.state().get("app") == 3)
     assert listener.state()["slot"] == "a"
 
 
 @pytest.mark.parametrize("broken", [DIES, MUTE], ids=["dies", "is mute"])
 def test_one_that_dies_or_never_publishes_is_left_for_the_former_one_and_not_tried_again(
-    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path, broken: bytes
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path, broken: bytes
 ) -> None:
     woken(node)
-    depot.serve(published(tmp_path, 2, image.image({"app/start.py": broken})))
+    ota_server.serve(published(tmp_path, 2, image.image({"app/start.py": broken})))
     until(node, lambda: (node.flash / "b/app/start.py").exists())
     until(node, lambda: "in a" in node.output, wakes=16)
     until(node, lambda: "rolled back" in listener.state()["update"])
@@ -113,10 +113,10 @@ def test_one_that_dies_or_never_publishes_is_left_for_the_former_one_and_not_tri
 
 
 def test_a_node_in_safe_mode_takes_an_update(
-    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
 ) -> None:
     woken(node)
-    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    ota_server.serve(published(tmp_path, 2, image.image(image.application(2))))
     with Lives(node.flash) as lives:
         imported = lives.live(program=IMPORTS_ONLY).fuel
         for _ in range(3):
@@ -128,15 +128,15 @@ def test_a_node_in_safe_mode_takes_an_update(
 
 
 def test_an_application_with_another_key_is_refused(
-    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
 ) -> None:
-    depot.serve(published(tmp_path, 2, image.image({"app/start.py": DIES}), key=b"x" * 16))
+    ota_server.serve(published(tmp_path, 2, image.image({"app/start.py": DIES}), key=b"x" * 16))
     until(node, lambda: "refused 2: wrong key" in [state["update"] for state in listener.states()])
     assert not (node.flash / "update").exists()
 
 
-def test_the_time_comes_from_the_depot(
-    node: WasiBoard, depot: DepotProcess, listener: Listener
+def test_the_time_comes_from_the_ota_server(
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener
 ) -> None:
     woken(node)
     woken(node)
@@ -181,10 +181,10 @@ def test_the_command_line_says_what_is_wrong(
     assert "Traceback" not in ended.stderr
 
 
-def test_the_depot_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
+def test_the_ota_server_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
     path = published(tmp_path, 2, b"image")
     path.write_bytes(b"other")
-    command = [sys.executable, "-m", "firmware.depot", "--update"]
+    command = [sys.executable, "-m", "firmware.ota_server", "--update"]
     for given, told in ((path, "is of another image"), (tmp_path / "absent.img", "make it with")):
         path.write_bytes(b"longer than before")
         ended = subprocess.run([*command, str(given)], capture_output=True, text=True)
@@ -193,7 +193,7 @@ def test_the_depot_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
         assert "Traceback" not in ended.stderr
 
 
-def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
+def test_the_ota_server_says_which_file_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("no certificate")
     (tmp_path / "octets").write_bytes(b"\xff\xfe")
     for option, name in (
@@ -202,7 +202,7 @@ def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
         ("--ca-file", "ca"),
     ):
         path = tmp_path / name
-        command = [sys.executable, "-m", "firmware.depot", "--broker", "127.0.0.1:9"]
+        command = [sys.executable, "-m", "firmware.ota_server", "--broker", "127.0.0.1:9"]
         ended = subprocess.run([*command, option, str(path)], capture_output=True, text=True)
         assert ended.returncode == 65
         assert str(path) in ended.stderr
@@ -219,19 +219,25 @@ def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
         (["--broker", "127.0.0.1:9", "--withdraw"], 69, "nothing was withdrawn: broker 127.0.0.1"),
     ],
 )
-def test_the_depot_says_which_argument_is_wrong(arguments: list[str], code: int, told: str) -> None:
-    command = [sys.executable, "-m", "firmware.depot", *arguments]
+def test_the_ota_server_says_which_argument_is_wrong(
+    arguments: list[str], code: int, told: str
+) -> None:
+    command = [sys.executable, "-m", "firmware.ota_server", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, told in ended.stderr) == (code, True), ended.stderr
     assert "Traceback" not in ended.stderr
 
 
 def test_manifests_can_be_withdrawn(
-    node: WasiBoard, depot: DepotProcess, broker: Mosquitto, listener: Listener, tmp_path: Path
+    node: WasiBoard,
+    ota_server: OtaServerProcess,
+    broker: Mosquitto,
+    listener: Listener,
+    tmp_path: Path,
 ) -> None:
-    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
-    depot.kill()
-    command = [sys.executable, "-m", "firmware.depot", "--broker", f"127.0.0.1:{broker.port}"]
+    ota_server.serve(published(tmp_path, 2, image.image(image.application(2))))
+    ota_server.kill()
+    command = [sys.executable, "-m", "firmware.ota_server", "--broker", f"127.0.0.1:{broker.port}"]
     command += ["--nodes", listener.topic, "--withdraw"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, "is withdrawn" in ended.stderr) == (0, True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.options import JournalOptions, WhenFull
 from gateway.storage.journal.records import READING_BYTES_MIN
 from tests.storage.journal.support import (

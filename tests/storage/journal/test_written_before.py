@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import KeptRecords, Reading
+from gateway.core.values import KeptRecords, Reading
 from gateway.storage.journal.checksums import CHECKSUMS, PREFERRED, Algorithm
 from gateway.storage.journal.records import Found, Kind, records
 from gateway.storage.journal.segment import HEADER_BYTES, decode_header

@@ -13,13 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import (
-    ConnectSaved,
-    Durable,
-    HeldFrames,
-    Send,
-    UpstreamReleaseSaved,
-)
+from gateway.core.effects import ConnectSaved, Durable, HeldFrames, Send, UpstreamReleaseSaved
 from gateway.core.process_pauses import LATE_S
 from gateway.core.state_records import (
     Change,

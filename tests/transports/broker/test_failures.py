@@ -34,12 +34,12 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("error", "failure", "said"), VALUES)
+@pytest.mark.parametrize(("error", "failure", "sentence"), VALUES)
 def test_an_error_becomes_a_label_and_a_sentence(
-    error: Exception, failure: BrokerFailure, said: str
+    error: Exception, failure: BrokerFailure, sentence: str
 ) -> None:
     assert diagnose(error, "b", 1, tls=False)[0] is failure
-    assert said in explain(error, "b", 1, False)
+    assert sentence in explain(error, "b", 1, False)
 
 
 def test_an_ipv6_address_is_written_in_brackets() -> None:
@@ -77,26 +77,26 @@ async def reason_for(
 
 def test_a_port_where_nobody_listens(run: Run) -> None:
     async def story() -> None:
-        failure, said = await reason_for("localhost", port := free_port(socket.SOCK_STREAM))
+        failure, sentence = await reason_for("localhost", port := free_port(socket.SOCK_STREAM))
         assert failure is BrokerFailure.REFUSED
-        assert said.startswith(f"nothing listens on localhost:{port}")
+        assert sentence.startswith(f"nothing listens on localhost:{port}")
 
     run(story())
 
 
 def test_a_name_that_does_not_exist(run: Run) -> None:
     async def story() -> None:
-        failure, said = await reason_for("broker.invalid", 1883)
+        failure, sentence = await reason_for("broker.invalid", 1883)
         assert failure is BrokerFailure.NAME
-        assert "'broker.invalid'" in said
+        assert "'broker.invalid'" in sentence
 
     run(story())
 
 
 def test_a_name_that_cannot_even_be_asked_for(run: Run) -> None:
     async def story() -> None:
-        _, said = await reason_for("x" * 70 + ".example", 1883)
-        assert "xxx" in said
+        _, sentence = await reason_for("x" * 70 + ".example", 1883)
+        assert "xxx" in sentence
 
     run(story())
 
@@ -112,11 +112,11 @@ def test_a_host_that_does_not_answer(run: Run) -> None:
             for filler in fillers:
                 filler.setblocking(False)
                 filler.connect_ex(("127.0.0.1", port))
-            failure, said = await reason_for("127.0.0.1", port, timeout_s=0.2)
+            failure, sentence = await reason_for("127.0.0.1", port, timeout_s=0.2)
             for filler in fillers:
                 filler.close()
         assert failure is BrokerFailure.TIMEOUT
-        assert said.startswith(f"127.0.0.1:{port} does not answer")
+        assert sentence.startswith(f"127.0.0.1:{port} does not answer")
 
     run(story())
 
@@ -141,9 +141,9 @@ REFUSED_BY_US: list[tuple[Pick, Pick, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("server", "authority", "said"), REFUSED_BY_US)
+@pytest.mark.parametrize(("server", "authority", "sentence"), REFUSED_BY_US)
 def test_a_certificate_that_we_refuse(
-    run: Run, certificates: Certificates, server: Pick, authority: Pick, said: str
+    run: Run, certificates: Certificates, server: Pick, authority: Pick, sentence: str
 ) -> None:
     async def story() -> None:
         failure, reason = await tls_reason(
@@ -152,7 +152,7 @@ def test_a_certificate_that_we_refuse(
         )
         assert failure is BrokerFailure.TLS
         assert reason.startswith("the certificate of localhost:")
-        assert said in reason
+        assert sentence in reason
 
     run(story())
 
@@ -254,7 +254,7 @@ def test_a_port_that_accepts_and_is_silent_where_tls_was_expected(
 
 
 @pytest.mark.parametrize(
-    ("answer", "failure", "said"),
+    ("answer", "failure", "sentence"),
     [
         (b"\x15\x03\x01\x00\x02\x02\x46", BrokerFailure.DROPPED, "answers in TLS: write mqtts://"),
         (b"", BrokerFailure.CLOSED, "if this is its TLS port, write mqtts:// in upstream.url"),
@@ -263,7 +263,7 @@ def test_a_port_that_accepts_and_is_silent_where_tls_was_expected(
     ids=["an alert", "nothing", "MQTT"],
 )
 def test_a_port_that_ends_a_plain_connection(
-    run: Run, answer: bytes, failure: BrokerFailure, said: str
+    run: Run, answer: bytes, failure: BrokerFailure, sentence: str
 ) -> None:
     async def story() -> None:
         async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -273,6 +273,6 @@ def test_a_port_that_ends_a_plain_connection(
         async with await asyncio.start_server(refuse, "127.0.0.1", 0) as listener:
             found = await reason_for("127.0.0.1", listener.sockets[0].getsockname()[1])
         assert found[0] is failure
-        assert said in found[1]
+        assert sentence in found[1]
 
     run(story())

@@ -32,7 +32,7 @@ def test_bytes_flow_both_ways(run: Run, secured: Certificates | None) -> None:
             serving.connections[0].write(b"four")
             await eventually(lambda: upper.received == b"four", "the answer")
             link.acknowledged()
-            assert (link.state, link.reason) == (LinkState.SETTLED, None)
+            assert (link.state, link.reason) == (LinkState.ACCEPTED, None)
             counters = link.counters
             assert (counters.bytes_in, counters.bytes_out, counters.connects) == (4, 13, 1)
             await link.stop()

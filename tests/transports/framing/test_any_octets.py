@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.frames import Connect, Forwarded, Pingreq, Puback, Publish, Register, WillMsg, encode
-from gateway.transports.framing.chatter import LINE_OCTETS_MAX
-from gateway.transports.framing.hdlc import CONTROL_OCTETS
+from gateway.transports.framing.chatter import LINE_BYTES_MAX
+from gateway.transports.framing.hdlc import CONTROL_BYTES
 from gateway.transports.serial.framing_choice import DEFAULT_ESCAPES, FramingKind, framing
 
 KINDS: tuple[FramingKind, ...] = ("hdlc", "slip", "raw")
@@ -74,15 +74,15 @@ def test_no_octets_raise_and_no_more_than_a_frame_is_held(
     received = []
     for piece in cut(b"".join(parts), sizes):
         received += line.feed(piece, now)
-        assert line.held_octets <= FRAME_OCTETS_MAX[kind]
+        assert line.held_bytes <= FRAME_OCTETS_MAX[kind]
         wait_s = line.wait_s(now)
         if is_slow and wait_s is not None:
             now += wait_s
             received += line.feed(b"", now)
             assert line.wait_s(now) is None
-            assert line.held_octets == 0
+            assert line.held_bytes == 0
     assert all(2 <= len(message) <= MESSAGE_BYTES_MAX for message in received)
-    assert all(0 < len(text) <= LINE_OCTETS_MAX for text in lines)
+    assert all(0 < len(text) <= LINE_BYTES_MAX for text in lines)
     assert line.counters.good == len(received)
 
 
@@ -96,7 +96,7 @@ def test_messages_survive_any_cut(
     octets = b"".join(map(line.wrap, messages))
     received = [message for piece in cut(octets, sizes) for message in line.feed(piece, 0.0)]
     assert received == messages
-    assert line.held_octets == 0
+    assert line.held_bytes == 0
     assert line.counters.resyncs == 0
 
 
@@ -131,12 +131,12 @@ def test_after_a_reset_it_is_as_new(kind: FramingKind, noise: bytes, message: by
     line = framing(kind, message_bytes_max=MESSAGE_BYTES_MAX)
     line.feed(noise, 0.0)
     line.reset()
-    assert line.held_octets == 0
+    assert line.held_bytes == 0
     assert line.wait_s(0.0) is None
     assert line.feed(line.wrap(message), 0.0) == [message]
 
 
-@given(st.sets(st.sampled_from(sorted(CONTROL_OCTETS))), MESSAGES)
+@given(st.sets(st.sampled_from(sorted(CONTROL_BYTES))), MESSAGES)
 @settings(max_examples=200, deadline=None)
 def test_no_octet_of_the_map_goes_on_the_line(escapes: set[int], message: bytes) -> None:
     sender = framing("hdlc", message_bytes_max=MESSAGE_BYTES_MAX, escapes=frozenset(escapes))
@@ -144,7 +144,7 @@ def test_no_octet_of_the_map_goes_on_the_line(escapes: set[int], message: bytes)
     assert not escapes & set(octets)
     assert octets.count(b"\x7e") == 2
     # Whatever map the receiver has.
-    for receivers in (frozenset[int](), DEFAULT_ESCAPES, CONTROL_OCTETS):
+    for receivers in (frozenset[int](), DEFAULT_ESCAPES, CONTROL_BYTES):
         line = framing("hdlc", message_bytes_max=MESSAGE_BYTES_MAX, escapes=receivers)
         assert line.feed(octets, 0.0) == [message]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.frames import Pingreq, WillMsg, encode
-from gateway.transports.framing.chatter import LINE_OCTETS_MAX, is_text, shown
+from gateway.transports.framing.chatter import LINE_BYTES_MAX, is_text, shown
 from gateway.transports.serial.framing_choice import Framing, FramingKind, framing
 
 EACH_KIND = pytest.mark.parametrize("kind", ["hdlc", "slip", "raw"])
@@ -82,9 +82,9 @@ def test_text_without_end_is_handed_out_whole(kind: FramingKind) -> None:
 def test_a_line_longer_than_a_frame_is_not_held(kind: FramingKind) -> None:
     heard = Heard(kind, message_bytes_max=50)
     assert heard.after(b"hello\n" + b"x" * 300) == [b"hello", b"x" * 200, b"x" * 100]
-    assert heard.on_line.held_octets == 0
+    assert heard.on_line.held_bytes == 0
     assert heard.after(b"y" * 80, b"\n" + b"z" * 80)[3:] == [b"y" * 80]
-    assert heard.on_line.held_octets == 80
+    assert heard.on_line.held_bytes == 80
     assert heard.on_line.counters.too_long == 0
 
 
@@ -92,7 +92,7 @@ def test_a_line_longer_than_a_frame_is_not_held(kind: FramingKind) -> None:
 def test_a_long_line_is_handed_out_in_parts(kind: FramingKind) -> None:
     heard = Heard(kind)
     lines = heard.after(b"x" * 250 + b"\n", heard.on_line.wrap(PING))
-    assert lines == [b"x" * LINE_OCTETS_MAX, b"x" * 50]
+    assert lines == [b"x" * LINE_BYTES_MAX, b"x" * 50]
 
 
 @WITH_MARKS

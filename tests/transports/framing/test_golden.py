@@ -67,7 +67,7 @@ def test_it_is_the_same_wherever_it_is_cut(row: Row) -> None:
         line = row.framing()
         reads = [(0.0, row.octets[:at]), (0.0, row.octets[at:])]
         assert received(line, reads) == row.messages, at
-        assert line.held_octets == 0
+        assert line.held_bytes == 0
 
 
 def test_there_are_rows_of_every_framing_in_both_directions() -> None:

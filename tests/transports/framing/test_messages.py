@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.transports.framing.messages import beginnings, declared_octets, is_message, is_whole
+from gateway.transports.framing.messages import beginnings, declared_length, is_message, is_whole
 from tests.frames.golden import ROWS as FRAMES
 
 ALL = pytest.mark.parametrize("octets", [row.octets for row in FRAMES], ids=lambda o: o[:9].hex())
@@ -27,11 +27,11 @@ def forgets_its_length(octets: bytes) -> bool:
     ids=lambda o: o[:9].hex(),
 )
 def test_its_length_is_known_early_and_never_wrong(octets: bytes) -> None:
-    known = [declared_octets(octets[:size]) for size in range(1, len(octets) + 1)]
+    known = [declared_length(octets[:size]) for size in range(1, len(octets) + 1)]
     assert set(known) <= {None, len(octets)}
     assert known == sorted(known, key=lambda length: length is not None)
     assert known[-1] == len(octets)
-    assert declared_octets(b"\xff" + octets + b"\xff", 1) == len(octets)
+    assert declared_length(b"\xff" + octets + b"\xff", 1) == len(octets)
     assert 1 in beginnings(b"\xff" + octets)
 
 
@@ -67,7 +67,7 @@ def test_one_octet_more_or_less_is_none(octets: bytes) -> None:
     ],
 )
 def test_the_length_of_what_begins(hex_octets: str, expected: int | None) -> None:
-    assert declared_octets(bytes.fromhex(hex_octets)) == expected
+    assert declared_length(bytes.fromhex(hex_octets)) == expected
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.transports.framing.outflow import CHUNK_OCTETS, WAITING_S, LineOutflow
+from gateway.transports.framing.outflow import CHUNK_BYTES, WAITING_S, LineOutflow
 
 RATE = 960.0  # octets a second: 9600 baud
 
@@ -16,10 +16,10 @@ def test_without_pauses_everything_goes_at_once_and_in_order() -> None:
     assert outflow.next(0.0) == b""
     for frame in (b"one", b"two", b"three"):
         assert outflow.put(frame)
-    assert outflow.waiting_octets == 11
+    assert outflow.waiting_bytes == 11
     assert outflow.next(0.0) == b"onetwothree"
     outflow.taken(11, 0.0)
-    assert (outflow.next(0.0), outflow.waiting_octets, outflow.wait_s(0.0)) == (b"", 0, None)
+    assert (outflow.next(0.0), outflow.waiting_bytes, outflow.wait_s(0.0)) == (b"", 0, None)
 
 
 def test_what_the_line_did_not_take_goes_first_next_time() -> None:
@@ -37,7 +37,7 @@ def test_one_write_is_not_endless() -> None:
     outflow = LineOutflow(1e6)
     for _ in range(100):
         outflow.put(bytes(100))
-    assert CHUNK_OCTETS <= len(outflow.next(0.0)) < CHUNK_OCTETS + 100
+    assert CHUNK_BYTES <= len(outflow.next(0.0)) < CHUNK_BYTES + 100
 
 
 def test_no_more_waits_than_the_line_takes_in_a_few_seconds() -> None:
@@ -73,7 +73,7 @@ def test_a_pause_follows_each_frame_once_it_is_on_the_line() -> None:
 
 
 def test_bursts_are_parts_of_one_frame() -> None:
-    outflow = LineOutflow(1000.0, burst_octets_max=4, gap_s=0.01)
+    outflow = LineOutflow(1000.0, burst_bytes_max=4, gap_s=0.01)
     outflow.put(b"0123456789")
     outflow.put(b"ab")
     sent, now = [], 0.0
@@ -89,13 +89,13 @@ def test_bursts_are_parts_of_one_frame() -> None:
 def test_what_waits_for_a_line_that_is_gone_is_given_up_and_counted(
     gap_s: float, taken: int
 ) -> None:
-    outflow = LineOutflow(RATE, burst_octets_max=2, gap_s=gap_s)
+    outflow = LineOutflow(RATE, burst_bytes_max=2, gap_s=gap_s)
     for frame in (b"first", b"second", b"third"):
         outflow.put(frame)
     outflow.next(0.0)
     outflow.taken(taken, 0.0)
     assert outflow.clear() == 3
-    assert (outflow.waiting_octets, outflow.next(0.0), outflow.clear()) == (0, b"", 0)
+    assert (outflow.waiting_bytes, outflow.next(0.0), outflow.clear()) == (0, b"", 0)
     outflow.put(b"new")
     assert outflow.next(0.0)[:2] == b"ne"
 
@@ -109,7 +109,7 @@ def test_what_waits_for_a_line_that_is_gone_is_given_up_and_counted(
 def test_what_goes_out_is_what_was_put_in(
     frames: list[bytes], burst: int, gap_s: float, takes: int
 ) -> None:
-    outflow = LineOutflow(1e4, burst_octets_max=burst, gap_s=gap_s)
+    outflow = LineOutflow(1e4, burst_bytes_max=burst, gap_s=gap_s)
     assert all(map(outflow.put, frames))
     sent, now = b"", 0.0
     for _ in range(10_000):
@@ -117,4 +117,4 @@ def test_what_goes_out_is_what_was_put_in(
         sent += octets
         outflow.taken(len(octets), now)
         now += 0.005
-    assert (sent, outflow.waiting_octets) == (b"".join(frames), 0)
+    assert (sent, outflow.waiting_bytes) == (b"".join(frames), 0)

@@ -38,7 +38,7 @@ def test_the_gap_is_over_when_it_was_waited_for(last_received_at: float) -> None
 def test_noise_without_end_is_waited_for_as_well() -> None:
     line = framing("raw", message_bytes_max=64)
     line.feed(b"\xff" * 64, 0.0)
-    assert line.held_octets == 0
+    assert line.held_bytes == 0
     assert line.wait_s(0.0) == 0.05
     # Still no place at which a message could begin.
     assert line.feed(PING, 0.01) == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.transports.framing.rfc2217 import SUBNEGOTIATION_OCTETS_MAX, ComPort, PortSettings
+from gateway.transports.framing.rfc2217 import SUBNEGOTIATION_BYTES_MAX, ComPort, PortSettings
 
 WILL, WONT, DO, DONT = b"\xff\xfb", b"\xff\xfc", b"\xff\xfd", b"\xff\xfe"
 BINARY, ECHO, GO_AHEAD, COM_PORT = b"\x00", b"\x01", b"\x03", b"\x2c"
@@ -167,7 +167,7 @@ def test_a_subnegotiation_without_an_end_is_not_kept_for_ever() -> None:
     port.receive(b"\xff\xfa\x2c\x64" + b"x" * 1000)
     for _ in range(100):
         assert port.receive(b"x" * 1000) == (b"", b"")
-    assert len(port._inside or b"") < SUBNEGOTIATION_OCTETS_MAX + 1000
+    assert len(port._inside or b"") < SUBNEGOTIATION_BYTES_MAX + 1000
     assert port.receive(b"\xff\xf0data") == (b"data", b"")
 
 

@@ -115,7 +115,7 @@ def test_messages_go_both_ways(run: Run) -> None:
 def test_a_read_that_is_full_is_not_taken_for_the_end_of_the_port(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serial_device, "READ_OCTETS_MAX", len(MESSAGE) + 2)
+    monkeypatch.setattr(serial_device, "READ_BYTES_MAX", len(MESSAGE) + 2)
 
     async def story() -> None:
         with terminal() as (master, port):
@@ -275,7 +275,7 @@ def test_what_the_line_does_not_take_is_bounded_and_counted(run: Run) -> None:
                 for _ in range(2000):
                     link.send(LINE_ADDRESS, message)
                     link.flush()
-                assert link.waiting_octets <= 960 * WAITING_S
+                assert link.waiting_bytes <= 960 * WAITING_S
                 failed = link.counters.send_failed[LineSendFailure.BUSY]
                 assert failed + link.counters.sent == 2000
                 assert failed > 1000
@@ -284,7 +284,7 @@ def test_what_the_line_does_not_take_is_bounded_and_counted(run: Run) -> None:
                 while found < wanted:
                     found += read(master).count(200)
                     await asyncio.sleep(0)
-                assert (found, link.waiting_octets) == (wanted, 0)
+                assert (found, link.waiting_bytes) == (wanted, 0)
 
     run(story())
 

@@ -47,7 +47,7 @@ def test_a_lone_datagram_is_waited_for_until_it_is_answered() -> None:
     assert stays_awake(poll, now=5.0)
     assert poll.goes_on(5.0)
     assert poll.goes_on(5.0002)
-    poll.left([(SENSOR, b"PUBACK")])
+    poll.sent([(SENSOR, b"PUBACK")])
     assert not poll.goes_on(5.0002)
     assert stays_awake(poll, now=6.0)
 
@@ -61,7 +61,7 @@ def test_it_ends_after_its_time() -> None:
 def test_what_is_answered_at_once_is_not_waited_for() -> None:
     poll = awake()
     poll.arrived([(SENSOR, b"PINGREQ")])
-    poll.left([(SENSOR, b"PINGRESP")])
+    poll.sent([(SENSOR, b"PINGRESP")])
     assert not poll.starts(0.0)
     assert not poll.goes_on(0.0)
 
@@ -85,7 +85,7 @@ def test_another_datagram_ends_it() -> None:
 def test_what_goes_to_others_or_to_nobody_ends_it_in_vain(batch: list[tuple[bytes, bytes]]) -> None:
     poll = awake()
     assert stays_awake(poll)
-    poll.left(batch)
+    poll.sent(batch)
     assert not poll.goes_on(0.0)
     assert not stays_awake(poll)
 
@@ -113,7 +113,7 @@ def test_an_answer_in_time_makes_good_for_all_that_were_in_vain() -> None:
     fails(poll, 4)
     while not stays_awake(poll):
         pass
-    poll.left([(SENSOR, b"PUBACK")])
+    poll.sent([(SENSOR, b"PUBACK")])
     assert fails(poll, 3) == [0, 1, 3]
 
 

@@ -302,7 +302,7 @@ async def until_it_waits_between_looks(
 
 def is_between_looks(link: UdpLink) -> bool:
     fine = link._fine_timer
-    return link._next_look is not None or (fine is not None and fine._is_set)
+    return link._next_read is not None or (fine is not None and fine._is_set)
 
 
 @BATCHED
@@ -316,7 +316,7 @@ def test_between_looks_nothing_is_lost_and_silence_ends_the_looking(
         link.open(asyncio.get_running_loop())
         sensors = [peer_at("127.0.0.1") for _ in range(count)]
         await until_it_waits_between_looks(link, sensors, at_once=at_once)
-        assert (link._next_look is None) == (tick_ms_max < 1)
+        assert (link._next_read is None) == (tick_ms_max < 1)
         for sensor in sensors:
             sensor.sendto(b"late", link.listening_on)
         await eventually(lambda: gathered.datagrams.count(b"late") == count, "the late ones")

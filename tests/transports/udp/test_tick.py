@@ -40,7 +40,7 @@ def after_traffic(
     for millisecond in range(1, int(seconds * 1000) + 1):
         due = int(millisecond / 1000 * senders * each_per_s)
         tick.arrived([(names[index % senders], b"x") for index in range(sent, due)])
-        tick.left(round(answered_share * due) - round(answered_share * sent))
+        tick.sent(round(answered_share * due) - round(answered_share * sent))
         sent = due
         now = start + millisecond / 1000
         wait_s = tick.wait_s(now - busy_share / 1000, now, full=False)

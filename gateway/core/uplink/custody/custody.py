@@ -28,13 +28,7 @@ from itertools import islice
 from math import inf
 
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import (
-    Dropped,
-    Finish,
-    FinishRun,
-    KeepRecord,
-    ReadAgain,
-)
+from gateway.core.effects import Dropped, Finish, FinishRun, KeepRecord, ReadAgain
 from gateway.core.events import FilterRefused, Output
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.topic_options import OptionsByTopic

@@ -1,7 +1,7 @@
-"""A door between the gateway and the broker: open, shut, slow, cut in packets, or full.
+"""A proxy between the gateway and the broker: open, shut, slow, cut in packets, or full.
 
 `shut` refuses connections, `cut` ends them, `cutting` does so in the middle of packets (all of
-`CuttingProxy`), `freeze` holds all octets, and a full broker takes a connection and answers with
+`CuttingProxy`), `freeze` holds all bytes, and a full broker takes a connection and answers with
 CONNACK "quota exceeded" (MQTT 5, 3.2.2.2), which a real one does when it has no room for clients.
 """
 

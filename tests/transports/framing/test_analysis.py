@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.frames import Connect, Forwarded, Pingreq, Publish, encode
+from gateway.transports.framing.analysis import NODES_MAX, LineAnalysis, LineContent, What
 from gateway.transports.framing.hdlc import HdlcFrames, fcs
-from gateway.transports.framing.listener import NODES_MAX, Heard, LineListener, What
 from gateway.transports.framing.text_kinds import LINES_KEPT_MAX
 from gateway.transports.serial.framing_choice import FramingKind, framing
 
@@ -31,14 +31,14 @@ def conversation(count: int) -> list[bytes]:
     ]
 
 
-def heard(octets: bytes, baud: int = 115_200, chunk: int = 64) -> Heard:
-    listener = LineListener(baud)
+def analysed(octets: bytes, baud: int = 115_200, chunk: int = 64) -> LineContent:
+    listener = LineAnalysis(baud)
     for at in range(0, len(octets), chunk):
         now = at / 11_520
         wait_s = listener.wait_s(now)
         assert wait_s is None or wait_s >= 0
         listener.feed(octets[at : at + chunk], now)
-    return listener.heard(10.0)
+    return listener.result(10.0)
 
 
 def spoken(kind: FramingKind, messages: Sequence[bytes]) -> bytes:
@@ -56,7 +56,7 @@ def spoken(kind: FramingKind, messages: Sequence[bytes]) -> bytes:
 def test_each_framing_is_known_and_named_as_the_configuration_has_it(
     kind: FramingKind, what: What, text: str
 ) -> None:
-    told = heard(spoken(kind, conversation(50)))
+    told = analysed(spoken(kind, conversation(50)))
     assert (told.what, told.text, told.messages, told.nodes) == (what, text, 50, 1)
     assert f'framing = "{kind}"' in told.advice
     assert told.lines == ()
@@ -64,35 +64,35 @@ def test_each_framing_is_known_and_named_as_the_configuration_has_it(
 
 @pytest.mark.parametrize("kind", ["hdlc", "slip", "raw"])
 def test_one_message_is_enough(kind: FramingKind) -> None:
-    assert heard(spoken(kind, [PING])).what.value == kind
+    assert analysed(spoken(kind, [PING])).what.value == kind
 
 
 def test_nodes_behind_a_forwarder_are_counted_and_so_is_who_is_none() -> None:
     messages = [encode(Forwarded(bytes((node,)), PING)) for node in (1, 2, 3, 1)]
-    assert heard(spoken("hdlc", messages)).text == "RFC 1662 frames, 3 nodes, 0 % bad FCS"
-    assert heard(spoken("hdlc", [*messages, PING])).nodes == 4
+    assert analysed(spoken("hdlc", messages)).text == "RFC 1662 frames, 3 nodes, 0 % bad FCS"
+    assert analysed(spoken("hdlc", [*messages, PING])).nodes == 4
 
 
 def test_no_more_nodes_are_remembered_than_a_line_can_have() -> None:
     messages = [encode(Forwarded(node.to_bytes(2), PING)) for node in range(NODES_MAX + 5)]
-    told = heard(spoken("hdlc", messages))
+    told = analysed(spoken("hdlc", messages))
     assert told.nodes == NODES_MAX
     assert "1000 nodes or more" in told.text
 
 
 def test_a_type_that_nobody_knows_is_a_node_s_as_well() -> None:
-    assert heard(spoken("hdlc", [b"\x02\x40"])).nodes == 1
+    assert analysed(spoken("hdlc", [b"\x02\x40"])).nodes == 1
 
 
 def test_damaged_frames_are_told_as_a_share() -> None:
     good = spoken("hdlc", conversation(199))
-    told = heard(good + b"\x7e\x07\x0d\x00\x00\x00\x00\x00\x00\x7e")
+    told = analysed(good + b"\x7e\x07\x0d\x00\x00\x00\x00\x00\x00\x7e")
     assert told.text == "RFC 1662 frames, 1 node, 0.5 % bad FCS"
     assert told.bad_share == pytest.approx(1 / 200)
 
 
 def test_text_between_frames_is_told_beside_them() -> None:
-    told = heard(REPL + b"\r\n" + spoken("hdlc", conversation(9)))
+    told = analysed(REPL + b"\r\n" + spoken("hdlc", conversation(9)))
     assert told.text == (
         "RFC 1662 frames, 1 node, 0 % bad FCS; between them text: looks like a MicroPython REPL"
     )
@@ -100,7 +100,7 @@ def test_text_between_frames_is_told_beside_them() -> None:
 
 
 def test_a_board_that_restarts_is_told_beside_its_frames() -> None:
-    told = heard((BROWNOUT + spoken("hdlc", conversation(3))) * 4)
+    told = analysed((BROWNOUT + spoken("hdlc", conversation(3))) * 4)
     assert told.text.endswith("the board started 4 times, the last time for RTCWDT_BROWN_OUT_RESET")
 
 
@@ -139,19 +139,19 @@ def test_a_board_that_restarts_is_told_beside_its_frames() -> None:
 )
 def test_text_is_told_by_whose_it_is(octets: bytes, text: str) -> None:
     for chunk in (1, 7, 1000):
-        told = heard(octets, chunk=chunk)
+        told = analysed(octets, chunk=chunk)
         assert (told.what, told.text) == (What.TEXT, text)
         assert told.advice
         assert 0 < len(told.lines) <= LINES_KEPT_MAX
 
 
 def test_a_glitch_before_the_text_does_not_hide_it() -> None:
-    assert heard(b"\x00\xff\xfe" + BOOT).text == "ESP32 boot ROM messages at 115200 baud"
+    assert analysed(b"\x00\xff\xfe" + BOOT).text == "ESP32 boot ROM messages at 115200 baud"
 
 
 @pytest.mark.parametrize("baud", [9600, 115_200])
 def test_noise_is_probably_another_baud_rate(baud: int) -> None:
-    told = heard(Random(1).randbytes(4000), baud=baud)
+    told = analysed(Random(1).randbytes(4000), baud=baud)
     assert (told.what, told.text) == (
         What.NOISE,
         f"noise at {baud} baud: probably another baud rate",
@@ -161,11 +161,11 @@ def test_noise_is_probably_another_baud_rate(baud: int) -> None:
 
 
 def test_a_line_that_is_held_low_is_told_from_noise() -> None:
-    assert heard(bytes(500) + b"\x80").text.startswith("zeros only")
+    assert analysed(bytes(500) + b"\x80").text.startswith("zeros only")
 
 
 def test_silence_is_told_with_its_length() -> None:
-    told = LineListener(115_200).heard(10.0)
+    told = LineAnalysis(115_200).result(10.0)
     assert (told.what, told.text) == (What.NOTHING, "nothing in 10 s")
 
 
@@ -173,17 +173,17 @@ def test_frames_of_others_are_told_from_noise() -> None:
     dice = Random(2)
     lcp = bytes.fromhex("ff03c02101010004")
     ppp = b"\x7e" + lcp + fcs(lcp) + b"\x7e"
-    assert heard(ppp).text.startswith("RFC 1662 frames with a right FCS, but no MQTT-SN")
+    assert analysed(ppp).text.startswith("RFC 1662 frames with a right FCS, but no MQTT-SN")
     xbee = b"".join(b"\x7e\x00\x10" + dice.randbytes(17) for _ in range(20))
-    assert heard(xbee).text.startswith("frames between octets 7E, none with the FCS")
+    assert analysed(xbee).text.startswith("frames between octets 7E, none with the FCS")
     ip = b"".join(b"\xc0\x45\x00" + dice.randbytes(40) + b"\xc0" for _ in range(20))
-    assert heard(ip).text.startswith("frames between octets C0, but no MQTT-SN")
+    assert analysed(ip).text.startswith("frames between octets C0, but no MQTT-SN")
 
 
 @given(st.lists(st.binary(max_size=80), max_size=20))
 @settings(max_examples=200, deadline=None)
 def test_anything_is_told_in_words(pieces: list[bytes]) -> None:
-    told = heard(b"".join(pieces), chunk=13)
+    told = analysed(b"".join(pieces), chunk=13)
     assert told.text
     assert told.advice
     assert all(line.isprintable() for line in told.lines)
@@ -191,4 +191,4 @@ def test_anything_is_told_in_words(pieces: list[bytes]) -> None:
 
 def test_a_line_with_another_map_is_understood() -> None:
     octets = b"".join(map(HdlcFrames(300, frozenset()).wrap, conversation(20)))
-    assert heard(octets).text == "RFC 1662 frames, 1 node, 0 % bad FCS"
+    assert analysed(octets).text == "RFC 1662 frames, 1 node, 0 % bad FCS"

@@ -1,4 +1,4 @@
-"""The door to the broker does what it is told, to real connections."""
+"""The proxy to the broker freezes, refuses and cuts real connections."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import mqtt5
 import pytest
 
-from hil.faults.broker_door import BrokerProxy
+from hil.faults.broker_proxy import BrokerProxy
 from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import story
 
-CONNECT = mqtt5.ConnectPacket("door", clean_start=True, keep_alive=0).write()
+CONNECT = mqtt5.ConnectPacket("proxy", clean_start=True, keep_alive=0).write()
 PING = b"\xc0\x00"
 PONG = b"\xd0\x00"
 PATIENCE_S = 5.0
@@ -22,7 +22,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def door() -> AsyncIterator[BrokerProxy]:
+async def broker_proxy() -> AsyncIterator[BrokerProxy]:
     with Mosquitto() as broker:
         made = BrokerProxy(broker.port, seed=1)
         await made.open()
@@ -43,7 +43,7 @@ async def connected(made: BrokerProxy) -> tuple[int, Ends]:
 
 @story
 async def test_a_full_broker_refuses_with_quota_exceeded_until_it_has_room() -> None:
-    async with door() as made:
+    async with broker_proxy() as made:
         made.is_full = True
         code, (_, writer) = await connected(made)
         assert (code, made.fates["refused"]) == (0x97, 1)
@@ -56,7 +56,7 @@ async def test_a_full_broker_refuses_with_quota_exceeded_until_it_has_room() -> 
 
 @story
 async def test_a_frozen_broker_answers_when_it_is_thawed() -> None:
-    async with door() as made:
+    async with broker_proxy() as made:
         _, (reader, writer) = await connected(made)
         made.freeze()
         writer.write(PING)
@@ -69,7 +69,7 @@ async def test_a_frozen_broker_answers_when_it_is_thawed() -> None:
 
 @story
 async def test_a_cut_ends_connections_and_the_next_one_is_taken() -> None:
-    async with door() as made:
+    async with broker_proxy() as made:
         _, (reader, writer) = await connected(made)
         await made.cut()
         assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""

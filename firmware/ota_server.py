@@ -1,6 +1,6 @@
 """What nodes ask for, answered at the broker: the time, and the parts of a new application.
 
-    python -m firmware.depot --broker HOST[:PORT] [--nodes sensors/+] [--update NODE-N.img]
+    python -m firmware.ota_server --broker HOST[:PORT] [--nodes sensors/+] [--update NODE-N.img]
 
 - It answers on `<node>/set/answer` what is asked on `<node>/ask` (app/link.py, app/ota.py).
 - With an image, whose manifest is beside it, it publishes the manifest, retained, on
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import aiomqtt
 
-log = logging.getLogger("depot")
+log = logging.getLogger("ota_server")
 
 TIME, PART = b"T", b"C"
 PART_OCTETS = 192
@@ -51,7 +51,7 @@ class ImageError(Exception):
     """The image or its manifest is not what it should be; the text says what to do."""
 
 
-class DepotError(Exception):
+class OtaServerError(Exception):
     """The broker does not do what was asked of it; the text says which, and what it said."""
 
 
@@ -79,7 +79,7 @@ class Update:
 
 
 @dataclass(slots=True)
-class Depot:
+class OtaServer:
     """Answers; no I/O."""
 
     update: Update | None
@@ -135,30 +135,30 @@ def client(asked: argparse.Namespace) -> aiomqtt.Client:
     )
 
 
-async def serve(depot: Depot, asked: argparse.Namespace) -> None:
+async def serve(server: OtaServer, asked: argparse.Namespace) -> None:
     """Until the connection breaks."""
     async with client(asked) as broker:
         log.info("broker %s:%d is there", *asked.broker)
-        depot.offered.clear()
+        server.offered.clear()
         for node in asked.node:
-            await _offer(broker, depot, node)
+            await _offer(broker, server, node)
         await broker.subscribe([(f"{asked.nodes}{end}", 1) for end in ("", "/ask", "/state")])
         async for message in broker.messages:
             topic = str(message.topic)
             node = topic.removesuffix("/ask").removesuffix("/state")
-            await _offer(broker, depot, node)
+            await _offer(broker, server, node)
             if topic.endswith("/ask") and isinstance(message.payload, bytes):
-                for answer in depot.answers(message.payload, time.time_ns() // 1_000_000):
+                for answer in server.answers(message.payload, time.time_ns() // 1_000_000):
                     await broker.publish(f"{node}/set/answer", answer, qos=1)
             elif topic.endswith("/state") and isinstance(message.payload, bytes):
                 log.info("%s says %s", node, message.payload.decode(errors="replace"))
 
 
-async def _offer(broker: aiomqtt.Client, depot: Depot, node: str) -> None:
-    manifest = depot.offer(node)
+async def _offer(broker: aiomqtt.Client, server: OtaServer, node: str) -> None:
+    manifest = server.offer(node)
     if manifest is not None:
         await broker.publish(f"{node}/set/update", manifest, qos=1, retain=True)
-        log.info("%s is offered %d", node, depot.update.number if depot.update else 0)
+        log.info("%s is offered %d", node, server.update.number if server.update else 0)
 
 
 async def withdraw(asked: argparse.Namespace) -> None:
@@ -175,17 +175,17 @@ async def withdraw(asked: argparse.Namespace) -> None:
             log.info("no more of them")
 
 
-async def run(depot: Depot, asked: argparse.Namespace) -> None:
+async def run(server: OtaServer, asked: argparse.Namespace) -> None:
     import aiomqtt
 
     while True:
         try:
             if asked.withdraw:
                 return await withdraw(asked)
-            await serve(depot, asked)
+            await serve(server, asked)
         except aiomqtt.MqttError as error:
             if asked.withdraw:
-                raise DepotError("broker {}:{}: {}".format(*asked.broker, error)) from None
+                raise OtaServerError("broker {}:{}: {}".format(*asked.broker, error)) from None
             log.warning("broker %s:%d: %s; again in %d s", *asked.broker, error, RECONNECT_S)
         await asyncio.sleep(RECONNECT_S)
 
@@ -211,7 +211,7 @@ def node(text: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(
-        prog="python -m firmware.depot",
+        prog="python -m firmware.ota_server",
         description="Answer nodes that ask for the time or for an update, at the broker.",
     )
     found.add_argument("--broker", type=host_and_port, default=("127.0.0.1", MQTT_PORT),
@@ -237,19 +237,19 @@ def main() -> int:
     asked = parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     try:
-        depot = Depot(Update.read(asked.update) if asked.update else None)
+        server = OtaServer(Update.read(asked.update) if asked.update else None)
     except ImageError as error:
         print(error, file=sys.stderr)
         return EXIT_DATA
     try:
-        asyncio.run(run(depot, asked))
+        asyncio.run(run(server, asked))
     except ModuleNotFoundError as error:
         print(f'{error.name} is not installed:  pip install "tidegate[demo]"', file=sys.stderr)
         return EXIT_UNAVAILABLE
     except OSError as error:  # of a file; the network's are MqttError
         print(f"{error.filename or asked.ca_file}: {error.strerror or error}", file=sys.stderr)
         return EXIT_DATA
-    except DepotError as error:
+    except OtaServerError as error:
         print(f"nothing was withdrawn: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
-"""What is allowed but probably not meant. Said when the file is checked and at each start, and no
-reason to stop: a disk may be mounted later, a file be readable to the daemon's own user alone.
+"""Warnings: what is allowed but probably not meant. Reported when the file is checked and at each
+start, and no reason to stop: a disk may be mounted later, a file be readable to the daemon's own
+user alone.
 """
 
 import os
@@ -14,7 +15,7 @@ from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
 from gateway.config.problems import DEFAULT
-from gateway.config.regular_file import look_at
+from gateway.config.regular_file import opening
 from gateway.config.serial_ports import port_server
 from gateway.config.settings import MIB, Settings, TopicSettings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
@@ -23,7 +24,7 @@ from gateway.config.topic_filters import covers
 SECRET_FILES = ("password_file", "key_file")
 
 
-def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
+def find_warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
     """One line each: who gave it, the key, and why it looks wrong."""
     yield from _about_files(gathering)
     yield from _about_interfaces(settings, gathering)
@@ -33,21 +34,21 @@ def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
     yield from _about_state_dir(settings, gathering)
 
 
-def _line(path: KeyPath, doubt: str, gathering: Gathering) -> str:
+def _line(path: KeyPath, warning: str, gathering: Gathering) -> str:
     given = gathering.given.get(path)
-    return f"{DEFAULT if given is None else given.origin}: {dotted(path)}: {doubt}"
+    return f"{DEFAULT if given is None else given.origin}: {dotted(path)}: {warning}"
 
 
 def _about_files(gathering: Gathering) -> Iterator[str]:
     for path, given in gathering.given.items():
         if given.key.name.endswith("_file") and isinstance(given.value, Path):
-            doubt = _doubt_about_file(given.value, secret=given.key.name in SECRET_FILES)
-            if doubt:
-                yield _line(path, f"{_shown(given.value)} {doubt}", gathering)
+            warning = _warning_of_file(given.value, secret=given.key.name in SECRET_FILES)
+            if warning:
+                yield _line(path, f"{_shown(given.value)} {warning}", gathering)
 
 
-def _doubt_about_file(path: Path, secret: bool) -> str | None:
-    look_at(path)
+def _warning_of_file(path: Path, secret: bool) -> str | None:
+    opening(path)
     name = credential_of(path)
     if name is not None:
         place = STORE / name
@@ -67,7 +68,7 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
 
 
 def _is_missing(path: Path) -> bool:
-    """For certain: where only the service may look, nobody else knows."""
+    """For certain: what only the service may read counts as there."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -84,33 +85,33 @@ def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]
         interface = udp.multicast_interface
         if interface is None or interface in names or is_address(interface):
             continue
-        doubt = (
+        warning = (
             f"this machine has no interface {shown(interface)} now, but {', '.join(sorted(names))}"
         )
-        yield _line(("udp", index, "multicast_interface"), doubt, gathering)
+        yield _line(("udp", index, "multicast_interface"), warning, gathering)
 
 
 def _about_ports(settings: Settings, gathering: Gathering) -> Iterator[str]:
-    """Two names of one device; rules know names only, as devices come and go."""
+    """Two names of one device; `cross_checks.py` compares names only, as devices come and go."""
     first_with: dict[str, int] = {}
     for index, line in enumerate(settings.serial):
         if port_server(line.port) is not None:
             continue
         earlier = first_with.setdefault(os.path.realpath(line.port), index)
         if earlier != index:
-            doubt = (
+            warning = (
                 f"{shown(line.port)} is the same device as serial.{earlier}.port now: only one of "
                 "the two can have it"
             )
-            yield _line(("serial", index, "port"), doubt, gathering)
+            yield _line(("serial", index, "port"), warning, gathering)
 
 
 def _about_prefix(settings: Settings, gathering: Gathering) -> Iterator[str]:
     prefix = settings.upstream.topic_prefix
     if prefix and not prefix.endswith("/"):
         example = quoted(shortened(prefix) + "sensors/boot")
-        doubt = f"has no slash at its end: topics become {example}"
-        yield _line(("upstream", "topic_prefix"), doubt, gathering)
+        warning = f"has no slash at its end: topics become {example}"
+        yield _line(("upstream", "topic_prefix"), warning, gathering)
 
 
 def _about_topic_filters(settings: Settings, gathering: Gathering) -> Iterator[str]:
@@ -118,8 +119,8 @@ def _about_topic_filters(settings: Settings, gathering: Gathering) -> Iterator[s
         before = _which_covers(topic, settings.topic[:index])
         if before is not None:
             other = shown(settings.topic[before].filter)
-            doubt = f"never decides, because topic.{before}.filter {other} comes first"
-            yield _line(("topic", index, "filter"), doubt, gathering)
+            warning = f"never decides, because topic.{before}.filter {other} comes first"
+            yield _line(("topic", index, "filter"), warning, gathering)
 
 
 def _which_covers(topic: TopicSettings, earlier: tuple[TopicSettings, ...]) -> int | None:
@@ -129,22 +130,22 @@ def _which_covers(topic: TopicSettings, earlier: tuple[TopicSettings, ...]) -> i
 
 def _about_state_dir(settings: Settings, gathering: Gathering) -> Iterator[str]:
     folder = settings.gateway.state_dir
-    look_at(folder)
+    opening(folder)
     mount = mount_of(folder)
     if mount is not None and mount.is_in_memory:
-        doubt = f"{_shown(folder)} is in memory ({mount.file_system}): what is kept there "
-        doubt += "will not survive a power cut"
-        yield _line(("gateway", "state_dir"), doubt, gathering)
+        warning = f"{_shown(folder)} is in memory ({mount.file_system}): what is kept there "
+        warning += "will not survive a power cut"
+        yield _line(("gateway", "state_dir"), warning, gathering)
     free = free_bytes(folder)
     if free is None or not settings.stores_readings:
         return
     room, wanted = free + taken_bytes(settings.gateway.journal_dir), settings.journal.size_max_bytes
     if room < wanted:
-        doubt = f"{with_unit(wanted)} is more than the {room // MIB}MiB that {_shown(folder)} "
-        doubt += (
+        warning = f"{with_unit(wanted)} is more than the {room // MIB}MiB that {_shown(folder)} "
+        warning += (
             "has room for; once the disk is full, readings are refused while the broker is away"
         )
-        yield _line(("journal", "size_max"), doubt, gathering)
+        yield _line(("journal", "size_max"), warning, gathering)
 
 
 def _shown(path: Path) -> str:

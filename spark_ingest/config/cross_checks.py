@@ -1,4 +1,4 @@
-"""What must be true between keys, each broken rule with the key to blame."""
+"""Checks between keys: each contradiction with the key to change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SPARK_OURS = frozenset(
 )
 
 
-def broken(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str]]:
+def contradictions(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str]]:
     """`collects`: whether the settings are to be those of a collector."""
     if settings.lake.path is None:
         yield ("lake", "path"), 'must be given: the folder of all segments, such as path = "lake"'
