@@ -58,7 +58,7 @@ sys.exit(main(sys.argv[1:]))
 
 def files_of(title: str) -> list[str]:
     """The numbered list under a heading of docs/design.md."""
-    section = DESIGN.read_text().split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    section = DESIGN.read_text().split(f"### {title}\n", 1)[1].split("\n##", 1)[0]
     return re.findall(r"^\d+\. `gateway/([^`]+)`", section, re.MULTILINE)
 
 
