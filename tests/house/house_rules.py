@@ -36,6 +36,7 @@ AT_THE_TOP = {
     ".dockerignore",
     ".gitignore",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Containerfile",
     "LICENSE",
     "Makefile",

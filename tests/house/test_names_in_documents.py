@@ -22,6 +22,7 @@ from tests.house import house_rules
 REPOSITORY = Path(__file__).resolve().parents[2]
 DECISIONS = REPOSITORY / "docs" / "decisions"
 DOCUMENTS = [
+    REPOSITORY / "CONTRIBUTING.md",
     REPOSITORY / "docs" / "design.md",
     *sorted(DECISIONS.glob("*.md")),
 ]
@@ -57,7 +58,7 @@ def known_paths() -> frozenset[str]:
 
 @cache
 def known_names() -> tuple[frozenset[str], frozenset[str]]:
-    """The classes, and the functions, of all programs."""
+    """The classes, with other names of types such as `Frame = A | B`, and the functions."""
     classes, functions = set(dir(builtins)), set()
     for path in (path for tree in CODE for path in (REPOSITORY / tree).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -65,6 +66,8 @@ def known_names() -> tuple[frozenset[str], frozenset[str]]:
                 classes.add(node.name)
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 functions.add(node.name)
+            elif isinstance(node, ast.Assign):
+                classes |= {each.id for each in node.targets if isinstance(each, ast.Name)}
     return frozenset(classes), frozenset(functions)
 
 
