@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import update_wrapper
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,24 @@ def sample(values: Iterable[Any], count: int) -> list[Any]:
 def examples(*, times: int) -> settings:
     """For a property that takes little time: so many times as many examples as others have."""
     return settings(max_examples=times * settings().max_examples)
+
+
+def for_each(
+    name: str, values: Iterable[Any], *, shown: Callable[[Any], object] = lambda value: value
+) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
+    """`parametrize` for hundreds of small cases: one test, which ends at the first that fails."""
+
+    def looped(test: Callable[[Any], None]) -> Callable[[], None]:
+        def run() -> None:
+            for value in values:
+                with named(**{name: shown(value)}):
+                    test(value)
+
+        update_wrapper(run, test)
+        del run.__wrapped__  # type: ignore[attr-defined]  # or pytest would look for a fixture
+        return run
+
+    return looped
 
 
 @contextmanager
