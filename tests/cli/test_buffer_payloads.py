@@ -2,7 +2,7 @@
 
 import cbor2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.presence.readings import PAYLOAD_LENGTH_MAX, shown
@@ -40,7 +40,6 @@ def test_text_and_packs_are_read_and_all_else_is_octets(payload: bytes, said: st
     assert shown(payload) == said
 
 
-@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=300), CBOR.map(cbor2.dumps), st.lists(CBOR).map(cbor2.dumps)))
 def test_any_payload_is_one_printable_line_of_bounded_length(payload: bytes) -> None:
     line = shown(payload)

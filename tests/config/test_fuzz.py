@@ -11,6 +11,7 @@ from gateway.config.schema import known_keys
 from gateway.config.spelling import dotted
 from gateway.config.template import template
 from tests.config.reading import read
+from tests.support.samples import examples
 
 LINE_LENGTH_MAX = 1500
 
@@ -84,26 +85,26 @@ def outcome(
         assert len(line) < LINE_LENGTH_MAX, line
 
 
-@settings(deadline=None, max_examples=300)
+@examples(times=2)
 @given(st.binary(max_size=200))
 def test_any_octets(octets: bytes) -> None:
     outcome(octets)
 
 
-@settings(deadline=None, max_examples=600)
+@examples(times=3)
 @given(FROM_PIECES)
 def test_any_text_made_of_the_pieces_of_a_configuration(text: str) -> None:
     outcome(text.encode())
 
 
-@settings(deadline=None, max_examples=300)
+@examples(times=2)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=6))
 def test_any_value_for_any_key(assignments: list[tuple[str, str]]) -> None:
     lines = [f"{key} = {value}" for key, value in assignments]
     outcome("\n".join(lines).encode("utf-8", "replace"))
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(examples(times=2), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_damage_to_a_whole_file(data: st.DataObject) -> None:
     text = template().replace("\n#", "\n")
@@ -112,7 +113,7 @@ def test_any_damage_to_a_whole_file(data: st.DataObject) -> None:
     outcome((text[:at] + data.draw(FROM_PIECES) + text[until:]).encode())
 
 
-@settings(deadline=None, max_examples=300)
+@examples(times=2)
 @given(
     st.dictionaries(
         st.one_of(NAMES, st.sampled_from(KEYS).map(lambda key: key.replace(".", "__").upper())).map(

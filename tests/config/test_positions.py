@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.positions import Position, places
@@ -83,13 +83,11 @@ def rest_of(text: str, position: Position) -> str:
     return "\n".join([lines[0][position.column - 1 :], *lines[1:]])
 
 
-@settings(deadline=None)
 @given(documents())
 def test_every_key_of_any_document_has_a_place_and_nothing_else_has(text: str) -> None:
     assert places(text).keys() == dict(paths(tomllib.loads(text))).keys()
 
 
-@settings(deadline=None)
 @given(documents())
 def test_the_text_at_the_place_of_a_value_is_that_value(text: str) -> None:
     where = places(text)
@@ -114,7 +112,6 @@ def begins_with(rest: str, value: object) -> bool:
     return False
 
 
-@settings(deadline=None)
 @given(documents())
 def test_the_text_at_the_place_of_a_key_is_that_key(text: str) -> None:
     where = places(text)

@@ -7,6 +7,7 @@ while it was active. One that is awake always has a message under way, or it wou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mqtt5
@@ -41,11 +42,13 @@ STATES = (
 )  # fmt: skip
 BEFORE = ("-", "qos1", "qos2", "released", "register", "reading", "will")
 HERE = b"here"
+# A quarter of an hour in which every alarm is handled has few pings then.
+AT_BROKER = replace(UPSTREAM, keep_alive_s=600)
 
 
 def options(*, allow_trailing_octets: bool = True) -> EngineOptions:
     return EngineOptions(
-        UPSTREAM,
+        AT_BROKER,
         qos_minus_one=QosMinusOneOptions(allow=True),
         predefined=PredefinedTopics.of({"sensors/boot": 7}),
         allow_trailing_octets=allow_trailing_octets,

@@ -16,6 +16,7 @@ from tests.conformance.matrix import (
     Said,
     read,
 )
+from tests.support.samples import named
 
 MATRIX = MATRIX_OF_THE_SPECIFICATION
 OF_THE_SPECIFICATION = [said for said in MATRIX.said if said.kind not in RESERVED]
@@ -63,18 +64,23 @@ def uncovered(matrix: Matrix) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("said", OF_THE_SPECIFICATION, ids=lambda said: said.name)
-def test_every_message_has_its_answer_in_every_state_and_shape(said: Said, state: str) -> None:
-    for shape in SHAPES:
-        datagrams = said.datagrams(shape)
-        # What is dropped leaves no trace, so one client may say it all.
-        for group in [datagrams] if shape in DROPPED else [[each] for each in datagrams]:
-            client = Client(state, said.before, strict=shape == "strict")
-            for datagram in group:
-                outcome = client.says(datagram)
-                assert outcome == expected(said, shape, state), (shape, datagram.hex(" "))
-            client.bench.wake(LATER_S)  # and no timer is left that cannot be served
+def test_every_message_has_its_answer_in_every_state_and_shape(said: Said) -> None:
+    for state in STATES:
+        for shape in SHAPES:
+            with named(state=state, shape=shape):
+                assert_is_answered(said, state, shape)
+
+
+def assert_is_answered(said: Said, state: str, shape: str) -> None:
+    datagrams = said.datagrams(shape)
+    # What is dropped leaves no trace, so one client may say it all.
+    for group in [datagrams] if shape in DROPPED else [[each] for each in datagrams]:
+        client = Client(state, said.before, strict=shape == "strict")
+        for datagram in group:
+            outcome = client.says(datagram)
+            assert outcome == expected(said, shape, state), datagram.hex(" ")
+        client.bench.wake(LATER_S)  # and no timer is left that cannot be served
 
 
 @pytest.mark.parametrize("said", OF_THE_SPECIFICATION, ids=lambda said: said.name)
@@ -102,8 +108,13 @@ def test_the_types_that_are_reserved_are_counted_and_change_nothing(state: str) 
                     assert outcome == expected(said, shape, state), (shape, datagram.hex(" "))
 
 
-@pytest.mark.parametrize("said", OF_THE_SPECIFICATION, ids=lambda said: said.name)
-def test_who_has_said_connect_and_nothing_else_is_answered_as_others_are(said: Said) -> None:
+def test_who_has_said_connect_and_nothing_else_is_answered_as_others_are() -> None:
+    for said in OF_THE_SPECIFICATION:
+        with named(said=said.name):
+            assert_a_caller_is_answered(said)
+
+
+def assert_a_caller_is_answered(said: Said) -> None:
     caller, client = Client("stranger"), Client("stranger")
     for each in (caller, client):
         each.bench.say(HERE, Connect(b"dev1", 60))
@@ -113,10 +124,13 @@ def test_who_has_said_connect_and_nothing_else_is_answered_as_others_are(said: S
 
 
 @pytest.mark.parametrize("state", ["active", "asleep"])
-@pytest.mark.parametrize("said", OF_NO_HANDSHAKE, ids=lambda said: said.name)
-def test_a_copy_of_connect_that_asks_for_the_will_again_changes_no_answer(
-    said: Said, state: str
-) -> None:
+def test_a_copy_of_connect_that_asks_for_the_will_again_changes_no_answer(state: str) -> None:
+    for said in OF_NO_HANDSHAKE:
+        with named(said=said.name):
+            assert_a_copy_changes_no_answer(said, state)
+
+
+def assert_a_copy_changes_no_answer(said: Said, state: str) -> None:
     client = Client(state, said.before)
     assert client.bench.say(HERE, Connect(b"dev1", 60, will=True)) == [WillTopicReq()]
     answered, follows, counted, passed_on = client.says(said.octets)

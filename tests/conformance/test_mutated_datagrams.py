@@ -130,7 +130,7 @@ def serve(datagrams: int, seed: int) -> None:
 
 
 def test_a_gateway_serves_on_while_conversations_are_damaged() -> None:
-    serve(datagrams=50_000, seed=1)
+    serve(datagrams=15_000, seed=1)
 
 
 @pytest.mark.soak

@@ -38,8 +38,9 @@ from gateway.frames import (
     encode,
 )
 from tests.support.engine_bench import UPSTREAM, Bench
+from tests.support.samples import named, sample
 
-WORLDS = 60
+WORLDS, WORLDS_SOAKED, CHUNK = 20, 600, 10
 STEPS = 300
 HONEST = (b"h1", b"h2", b"h3")
 TOPICS = ("a", "tp", "a/topic", "a/topic/that/is/rather/long/for/a/small/sensor/" + "x" * 240)
@@ -153,16 +154,22 @@ def matches(topic_filter: str, topic: str) -> bool:
     return topic_filter in ("#", topic)
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("first", sample(range(0, WORLDS_SOAKED, CHUNK), WORLDS // CHUNK))
 def test_an_address_nobody_answers_from_gets_no_more_than_three_times_what_it_sent(
-    seed: int,
+    first: int,
 ) -> None:
-    street = Street(seed)
-    for _ in range(STEPS):
-        street.step()
-        for address in street.spoofed:
-            got, sent = street.octets_out[address], street.octets_in[address]
-            assert got <= AMPLIFICATION_MAX * sent, f"{address!r} got {got} for {sent} octets"
+    for seed in range(first, first + CHUNK):
+        with named(seed=seed):
+            street = Street(seed)
+            for _ in range(STEPS):
+                street.step()
+                assert_no_amplification(street)
+
+
+def assert_no_amplification(street: Street) -> None:
+    for address in street.spoofed:
+        got, sent = street.octets_out[address], street.octets_in[address]
+        assert got <= AMPLIFICATION_MAX * sent, f"{address!r} got {got} for {sent} bytes"
 
 
 def test_the_street_is_busy() -> None:
@@ -177,4 +184,4 @@ def test_the_street_is_busy() -> None:
         heard["dropped"] += len(street.told(Dropped))
     assert heard["to honest clients"] > 5_000
     for kind in ("Connack", "WillTopicReq", "Register", "Publish", "Pingreq", "Disconnect"):
-        assert heard[kind] >= 5, heard
+        assert heard[kind] >= WORLDS // 10, heard

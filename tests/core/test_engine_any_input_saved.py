@@ -12,9 +12,10 @@ from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, RetainedRecord, State, StateRecords
 from gateway.core.values import Publication
 from tests.core.test_engine_any_input import RULES, STEPS, World
+from tests.support.samples import named, sample
 from tests.support.state_bench import StateBench
 
-WORLDS = 100
+WORLDS, WORLDS_SOAKED, CHUNK = 30, 1000, 10
 SAVED_AS = {State.AWAKE: State.ASLEEP}
 
 
@@ -99,17 +100,11 @@ def is_unsaved(session: Session, arrived: Publication | None) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("seed", range(WORLDS))
-def test_what_is_durable_is_what_there_is(seed: int) -> None:
-    world = SavedWorld(seed)
-    for _ in range(STEPS):
-        world.step()
-        world.check()
-
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("first", range(0, 1000, 100))
-def test_what_is_durable_is_what_there_is_for_long(first: int) -> None:
-    for seed in range(first, first + 100):
-        test_what_is_durable_is_what_there_is(seed)
+@pytest.mark.parametrize("first", sample(range(0, WORLDS_SOAKED, CHUNK), WORLDS // CHUNK))
+def test_what_is_durable_is_what_there_is(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        with named(seed=seed):
+            world = SavedWorld(seed)
+            for _ in range(STEPS):
+                world.step()
+                world.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.clients.client_table import TIMERS_SPARE
@@ -13,6 +13,7 @@ from gateway.core.effects import StateChanged
 from gateway.core.state_records import State
 from gateway.frames import Connect, Disconnect, Frame, Pingreq, Pingresp, Puback, Publish
 from tests.support.engine_bench import Bench, short
+from tests.support.samples import examples
 
 
 def test_an_engine_without_clients_or_broker_wakes_for_nothing() -> None:
@@ -132,7 +133,7 @@ def act(bench: Bench, step: tuple[object, ...]) -> None:
 
 
 @given(st.lists(steps, max_size=40))
-@settings(max_examples=300)
+@examples(times=2)
 def test_the_engine_never_wakes_later_than_any_session_asked(
     given_steps: list[tuple[object, ...]],
 ) -> None:

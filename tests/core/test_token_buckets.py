@@ -73,6 +73,7 @@ def test_clients_that_moved_have_a_budget_of_their_own() -> None:
     assert bench.say_octets(b"z", b"\x07\x04\x00\x01\x00\x3c\xff", b"\x04", b"\x01\x00\x04") == []
 
 
+@pytest.mark.no_cover  # the same lines ten thousand times
 @pytest.mark.parametrize("will", [False, True])
 def test_ten_thousand_sensors_come_back_at_once_and_none_must_ask_again(will: bool) -> None:
     bench = Bench()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.end_to_end.chaos import PERSISTENCE, Outcome, Plan, run, seed_of_this_run
 
-READINGS, READINGS_OF_A_SOAK = 2_000, 20_000
+READINGS, READINGS_OF_A_SOAK = 500, 20_000
 FORGETFUL = ("persistence false", "max_queued_messages 0")
 
 
@@ -36,7 +36,7 @@ def assert_kept(found: Outcome) -> None:
 def test_whatever_is_killed_nothing_acknowledged_is_lost_or_comes_twice(
     tmp_path: Path, acknowledge: str, broker_config: tuple[str, ...]
 ) -> None:
-    plan = Plan(seed_of_this_run(), READINGS // 2, acknowledge, broker_config)
+    plan = Plan(seed_of_this_run(), READINGS, acknowledge, broker_config)
     assert_kept(outcome(plan, tmp_path))
 
 

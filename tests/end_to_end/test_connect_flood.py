@@ -176,7 +176,7 @@ async def members_are_served(
 def test_members_lose_nothing_beside_a_flood_of_spoofed_connects(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
-    asyncio.run(members_are_served(broker, gateway, 4.0, is_alone=False))
+    asyncio.run(members_are_served(broker, gateway, 2.5, is_alone=False))
 
 
 @pytest.mark.soak

@@ -110,7 +110,7 @@ def converse(gateway: GatewayProcess, broker: Mosquitto, damaged: int, seed: int
 def test_a_gateway_process_serves_on_while_conversations_are_damaged(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
-    converse(gateway, broker, damaged=50_000, seed=1)
+    converse(gateway, broker, damaged=15_000, seed=1)
     assert_quiet(gateway)
 
 

@@ -254,7 +254,7 @@ async def test_a_wider_filter_brings_what_is_retained_only_to_its_own_client(
 
 # Overlapping filters that come and go while messages flow
 
-NUMBERED = 800  # enough for ten changes of mind on a busy machine
+NUMBERED = 400  # enough for ten changes of mind on a busy machine
 
 
 async def publishes_numbers(app: aiomqtt.Client, topic: str, qos: int) -> None:

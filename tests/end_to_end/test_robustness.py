@@ -36,6 +36,7 @@ from tests.support.application import application, heard
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
 
+GREEDY = 4
 GROWTH_BYTES_MAX = 10 << 20
 LOG_LINES_MAX = 400
 # So many datagrams go out before the gateway is asked whether it has handled them all; its receive
@@ -175,9 +176,9 @@ def test_rubbish_from_many_addresses_does_no_harm(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
     seed = 1200
-    bombard(gateway, 2_000, seed)  # tables and caches are warm
+    bombard(gateway, 1_000, seed)  # tables and caches are warm
     before = resident_bytes(gateway.pid)
-    bombard(gateway, 20_000, seed + 1)
+    bombard(gateway, 6_000, seed + 1)
     assert resident_bytes(gateway.pid) - before < GROWTH_BYTES_MAX
     served_still(broker, gateway)
     assert_quiet(gateway)
@@ -204,7 +205,7 @@ def test_a_flood_of_new_clients_stops_at_the_limit_and_costs_members_nothing(
         assert member.connect("member") == 0
         topic_id = member.ask(REGISTER, u16(0) + u16(1) + b"field", REGISTER + 1)[:2]
         codes = []
-        for number in range(5_000):
+        for number in range(1_500):
             # An address of its own: the system may give a port again that was closed.
             spoof = Air(gateway.port, f"127.1.{number // 250}.{number % 250 + 1}")
             with spoof.socket:
@@ -215,7 +216,7 @@ def test_a_flood_of_new_clients_stops_at_the_limit_and_costs_members_nothing(
                 body = b"\x20" + topic_id + u16(number + 2) + b"x"
                 answer = member.ask(PUBLISH, body, PUBACK)
                 assert answer == topic_id + u16(number + 2) + ACCEPTED
-        assert codes == [0] * 999 + [1] * 4_001
+        assert codes == [0] * 999 + [1] * 501
         assert member.ask(PINGREQ, b"", PINGRESP) == b""
         assert member.connect("member") == 0
     assert_quiet(gateway)
@@ -242,8 +243,8 @@ def test_strangers_hear_no_more_than_the_limit_and_cost_members_nothing(
 def test_one_client_that_asks_for_everything_does_not_take_the_memory(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
-    """Names and filters up to every limit of a client, by a dozen clients."""
-    with airs(gateway.port, 12) as greedy:
+    """Names and filters up to every limit of a client, by several clients."""
+    with airs(gateway.port, GREEDY) as greedy:
         before = resident_bytes(gateway.pid)
         for number, air in enumerate(greedy):
             assert air.connect(f"greedy-{number}") == 0
@@ -254,6 +255,6 @@ def test_one_client_that_asks_for_everything_does_not_take_the_memory(
                 name = f"greedy/{number}/{count}/+".encode()
                 air.ask(SUBSCRIBE, b"\x40" + u16(count + 1) + name, SUBSCRIBE + 1)
         # 256 names of 240 octets are 60 KiB, and their tables as much again.
-        assert resident_bytes(gateway.pid) - before < 12 * 400 * 1024
+        assert resident_bytes(gateway.pid) - before < GREEDY * 400 * 1024
     served_still(broker, gateway)
     assert_quiet(gateway)

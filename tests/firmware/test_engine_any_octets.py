@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.frames import Puback
 from tests.firmware.engine_bench import Bench
+from tests.support.samples import examples
 
 KINDS = st.integers(0, 0x20)
 DATAGRAMS = st.one_of(
@@ -22,7 +23,7 @@ DATAGRAMS = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@examples(times=2)
 @given(st.lists(DATAGRAMS, max_size=30), st.sampled_from([0, 1, 2]), st.sampled_from(range(6)))
 def test_any_octets_leave_an_engine_that_works(
     datagrams: list[bytes], state: int, request: int

@@ -6,7 +6,7 @@ from random import Random
 from typing import get_args
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.frames import (
@@ -45,6 +45,7 @@ from gateway.frames import (
     has_trailing_octets,
 )
 from tests.frames.fuzzing import frame_in, mutated_vector, noise
+from tests.support.samples import examples
 
 OCTET = st.integers(0, 0xFF)
 PAIR = st.integers(0, 0xFFFF)
@@ -104,7 +105,6 @@ def test_frames_of_every_type_are_made() -> None:
 
 @pytest.mark.parametrize("frame_type", FRAMES, ids=lambda frame_type: frame_type.__name__)
 @given(draw=st.data())
-@settings(max_examples=60, deadline=None)
 def test_any_frame_is_the_same_after_the_air(frame_type: type[Frame], draw: st.DataObject) -> None:
     frame = draw.draw(FRAMES[frame_type])
     on_air = encode(frame)
@@ -114,13 +114,13 @@ def test_any_frame_is_the_same_after_the_air(frame_type: type[Frame], draw: st.D
 
 @given(st.binary(max_size=400))
 @example(b"")
-@settings(max_examples=1_000, deadline=None)
+@examples(times=5)
 def test_any_octets_are_a_frame_or_malformed(datagram: bytes) -> None:
     frame_in(datagram)
 
 
 @given(st.binary(min_size=1, max_size=253), OCTET, FLAG)
-@settings(max_examples=1_000, deadline=None)
+@examples(times=5)
 def test_so_are_any_octets_after_a_good_length(body: bytes, kind: int, is_long: bool) -> None:
     size = len(body) + (4 if is_long else 2)
     length = b"\x01" + size.to_bytes(2, "big") if is_long else bytes((size,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gateway.frames import (
@@ -13,8 +15,14 @@ from gateway.frames import (
     has_trailing_octets,
 )
 from tests.frames.golden import FRAME_TYPES, ROWS, Row, octets_of
+from tests.support.samples import for_each
 
-EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+def rows(some: list[Row]) -> Callable[[Callable[[Row], None]], Callable[[], None]]:
+    return for_each("row", some, shown=lambda row: row.name)
+
+
+EVERY_ROW = rows(ROWS)
 UNWRAPPED_ROWS = [row for row in ROWS if not isinstance(row.frame, Forwarded)]
 
 
@@ -41,19 +49,19 @@ def test_octets_become_the_frame(row: Row) -> None:
     assert not has_trailing_octets(row.octets)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.is_sent], ids=lambda row: row.name)
+@rows([row for row in ROWS if row.is_sent])
 def test_the_frame_becomes_the_octets(row: Row) -> None:
     assert encode(row.frame) == row.octets
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if not row.is_sent], ids=lambda row: row.name)
+@rows([row for row in ROWS if not row.is_sent])
 def test_what_is_received_only_is_sent_as_the_spec_says(row: Row) -> None:
     sent = encode(row.frame)
     assert sent != row.octets
     assert decode(sent) == row.frame
 
 
-@pytest.mark.parametrize("row", UNWRAPPED_ROWS, ids=lambda row: row.name)
+@rows(UNWRAPPED_ROWS)
 def test_a_message_of_any_size_may_come_with_a_three_octet_length(row: Row) -> None:
     assert decode(with_long_length(row.octets)) == row.frame
 
@@ -66,7 +74,7 @@ def test_a_message_that_is_cut_anywhere_is_malformed(row: Row) -> None:
         assert_is_malformed(row.octets[:octets])
 
 
-@pytest.mark.parametrize("row", UNWRAPPED_ROWS, ids=lambda row: row.name)
+@rows(UNWRAPPED_ROWS)
 def test_a_message_with_a_three_octet_length_that_is_cut_anywhere_is_malformed(row: Row) -> None:
     long = with_long_length(row.octets)
     for octets in range(declared_by(long)):

@@ -6,29 +6,28 @@ import pytest
 
 from gateway.frames import Forwarded, Pingreq, Puback, Publish, decode, has_trailing_octets
 from tests.frames.golden import ROWS, Row, octets_of
+from tests.support.samples import named
 
 SHORT_FORM = [row for row in ROWS if row.octets[0] != 1 and not isinstance(row.frame, Forwarded)]
 LONG_FORM = [row for row in ROWS if row.octets[0] == 1 and row.is_sent]
 
 
-@pytest.mark.parametrize("row", SHORT_FORM, ids=lambda row: row.name)
 @pytest.mark.parametrize("trailing", ["00", "0000", "0216", "ff*300"])
-def test_octets_after_the_declared_length_are_left_alone_and_reported(
-    row: Row, trailing: str
-) -> None:
-    datagram = row.octets + octets_of(trailing)
-    assert decode(datagram) == row.frame
-    assert has_trailing_octets(datagram)
+def test_octets_after_the_declared_length_are_left_alone_and_reported(trailing: str) -> None:
+    assert_are_left_alone(SHORT_FORM, trailing)
 
 
-@pytest.mark.parametrize("row", LONG_FORM, ids=lambda row: row.name)
 @pytest.mark.parametrize("trailing", ["00", "000000", "ff*300"])
-def test_so_they_are_after_a_three_octet_length_unless_they_are_two(
-    row: Row, trailing: str
-) -> None:
-    datagram = row.octets + octets_of(trailing)
-    assert decode(datagram) == row.frame
-    assert has_trailing_octets(datagram)
+def test_so_they_are_after_a_three_octet_length_unless_they_are_two(trailing: str) -> None:
+    assert_are_left_alone(LONG_FORM, trailing)
+
+
+def assert_are_left_alone(rows: list[Row], trailing: str) -> None:
+    for row in rows:
+        with named(row=row.name):
+            datagram = row.octets + octets_of(trailing)
+            assert decode(datagram) == row.frame
+            assert has_trailing_octets(datagram)
 
 
 def test_a_three_octet_length_that_is_two_short_forgot_itself() -> None:

@@ -14,6 +14,7 @@ import pytest
 from gateway.cli.parsing import whole_parser
 from gateway.config import ConfigError, load
 from tests.house import house_rules
+from tests.support.samples import for_each
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in house_rules.tracked(REPOSITORY) if path.suffix == ".md"]
@@ -119,8 +120,9 @@ def assert_parsed(command: str) -> None:
     assert code == 0, command
 
 
-@pytest.mark.parametrize(("name", "command"), list(dict.fromkeys(typed())))
-def test_what_stands_there_to_be_typed_can_be(name: str, command: str) -> None:
+@for_each("typed", list(dict.fromkeys(typed())))
+def test_what_stands_there_to_be_typed_can_be(named_command: tuple[str, str]) -> None:
+    name, command = named_command
     assert name
     assert_parsed(command)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.samples import for_each
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = (TESTS.parent / "docs" / "spec_decisions.md").read_text()
@@ -17,12 +17,12 @@ def test_every_heading_has_an_entry() -> None:
     assert list(ENTRIES) == re.findall(r"^### (.+)$", DOCUMENT, re.MULTILINE)
 
 
-@pytest.mark.parametrize("heading", ENTRIES)
+@for_each("heading", ENTRIES)
 def test_an_entry_has_passage_reading_reason_and_test(heading: str) -> None:
     assert re.findall(r"^- \*\*(\w+)\*\*: ", ENTRIES[heading], re.MULTILINE) == PARTS
 
 
-@pytest.mark.parametrize("heading", ENTRIES)
+@for_each("heading", ENTRIES)
 def test_the_tests_of_an_entry_exist(heading: str) -> None:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", ENTRIES[heading])
     assert named

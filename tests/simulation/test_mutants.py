@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from tests.simulation.mutant import Mutant
@@ -22,8 +24,11 @@ pytestmark = pytest.mark.no_cover  # as of the worlds
 def test_the_worlds_notice(mutant: Mutant) -> None:
     unseen = f"no world of {mutant.within} has seen promise {mutant.promise} broken"
     noted = noted_seeds()[mutant.name]
-    assert noted < mutant.within, "not one of the worlds that the table promises"
-    assert first_catch(mutant, [noted, *range(mutant.within)]) is not None, unseen
+    assert max(noted) < mutant.within, "not one of the worlds that the table promises"
+    if first_catch(mutant, noted) is None:
+        stale = "stale seeds; type  .venv/bin/python -m tests.simulation.mutants --stale"
+        warnings.warn(stale, stacklevel=1)
+        assert first_catch(mutant, range(mutant.within)) is not None, unseen
 
 
 def test_the_table_of_mutants_is_as_its_module_writes_it() -> None:

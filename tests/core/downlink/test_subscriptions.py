@@ -113,7 +113,7 @@ class Wishes(RuleBasedStateMachine):
         assert set(self.subscriptions.subscribers_of(topic_filter)) == expected
 
 
-Wishes.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+Wishes.TestCase.settings = settings(stateful_step_count=30)
 test_the_covering_set_is_right_in_any_order_of_wishes = Wishes.TestCase
 
 

@@ -100,5 +100,5 @@ class Wishes(RuleBasedStateMachine):
         assert self.granted <= set(self.at_broker)
 
 
-Wishes.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
+Wishes.TestCase.settings = settings(stateful_step_count=30)
 test_the_broker_has_what_is_wanted_whatever_happens_in_between = Wishes.TestCase

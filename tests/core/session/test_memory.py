@@ -14,6 +14,7 @@ from gateway.core.values import Message, Peer, Reading
 from gateway.frames import Connect, Disconnect, Pingreq, Puback, Publish, Register
 
 SESSIONS = 1000
+SESSIONS_WITH_HISTORY = 20
 RULES, PREDEFINED = SessionOptions(), PredefinedTopics()
 
 
@@ -73,10 +74,10 @@ def test_a_session_with_one_topic_costs_less_than_1_5_kib() -> None:
 
 
 def test_a_sleeper_costs_less_than_1_5_kib_whatever_it_did_before() -> None:
-    fetched = bytes_of(asleep_after_fetching_a_message, SESSIONS // 20)
+    fetched = bytes_of(asleep_after_fetching_a_message, SESSIONS_WITH_HISTORY)
     assert fetched < 1536
-    asleep = bytes_of(asleep_after_a_day_of_readings, SESSIONS // 20)
+    asleep = bytes_of(asleep_after_a_day_of_readings, SESSIONS_WITH_HISTORY)
     assert asleep < 1536
-    awake = bytes_of(after_a_day_of_readings, SESSIONS // 20)
+    awake = bytes_of(after_a_day_of_readings, SESSIONS_WITH_HISTORY)
     assert awake < 1536, "it keeps no dictionary, for one reading at a time or for recent ones"
     assert asleep < awake - 32, "those that are outdated are given back"

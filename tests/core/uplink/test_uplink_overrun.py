@@ -19,10 +19,11 @@ from gateway.frames import Puback
 from gateway.storage.journal.journal import CommitGroup
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, options_of
+from tests.support.samples import named
 
 CLIENTS = (b"s1", b"s2", b"s3")
 OVERFLOWS, WINDOW = (1, 4, 100), 2
-RUNS, STEPS = 60, 400
+RUNS, RUNS_SOAKED, STEPS = 15, 300, 400
 UNACKNOWLEDGED_MAX = 12  # of a client; it is not what is tested
 
 
@@ -151,15 +152,34 @@ def test_in_any_order_of_what_happens(
     acknowledge: Acknowledge, overflow: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uplink, "OVERFLOW", overflow)
+    run_all(range(RUNS), acknowledge)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("overflow", OVERFLOWS)
+@pytest.mark.parametrize("acknowledge", [Acknowledge.AUTO, Acknowledge.JOURNAL])
+def test_in_any_order_of_what_happens_for_long(
+    acknowledge: Acknowledge, overflow: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uplink, "OVERFLOW", overflow)
+    run_all(range(RUNS, RUNS_SOAKED), acknowledge)
+
+
+def run_all(seeds: range, acknowledge: Acknowledge) -> None:
     asked: Counter[type[Output]] = Counter()
-    for seed in range(RUNS):
-        run = Overrun(seed, acknowledge)
-        for _ in range(STEPS):
-            run.step()
-        run.come_to_rest()
-        run.assert_all_is_well()
-        asked += run.asked
-        run.asked.clear()
-        run.say(CLIENTS[0], short(b"later", 1, 60_000))
-        assert run.asked[Store] == (acknowledge is Acknowledge.JOURNAL), "all is as before"
-    assert min(asked[ReadBacklog], asked[Unqueue]) > 2 * RUNS, "both ways were gone"
+    for seed in seeds:
+        with named(seed=seed):
+            asked += asked_in(Overrun(seed, acknowledge), acknowledge)
+    assert min(asked[ReadBacklog], asked[Unqueue]) > 2 * len(seeds), "both ways were gone"
+
+
+def asked_in(run: Overrun, acknowledge: Acknowledge) -> Counter[type[Output]]:
+    for _ in range(STEPS):
+        run.step()
+    run.come_to_rest()
+    run.assert_all_is_well()
+    asked = run.asked.copy()
+    run.asked.clear()
+    run.say(CLIENTS[0], short(b"later", 1, 60_000))
+    assert run.asked[Store] == (acknowledge is Acknowledge.JOURNAL), "all is as before"
+    return asked

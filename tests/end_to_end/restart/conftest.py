@@ -19,15 +19,20 @@ retry_count_max = 20
 """
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Mosquitto]:
-    with Mosquitto(["persistence true"], folder=tmp_path) as running:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("restarted")
+
+
+@pytest.fixture(scope="module")
+def broker(folder: Path) -> Iterator[Mosquitto]:
+    with Mosquitto(["persistence true"], folder=folder) as running:
         yield running
 
 
-@pytest.fixture
-def gateway(broker: Mosquitto, tmp_path: Path) -> Iterator[GatewayProcess]:
-    with GatewayProcess(tmp_path, broker.url, CONFIG) as running:
+@pytest.fixture(scope="module")
+def gateway(broker: Mosquitto, folder: Path) -> Iterator[GatewayProcess]:
+    with GatewayProcess(folder, broker.url, CONFIG) as running:
         running.wait_until_connected()
         assert running.port
         yield running

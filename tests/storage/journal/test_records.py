@@ -39,6 +39,7 @@ from gateway.storage.journal.records import (
     with_durable_before,
 )
 from tests.storage.journal.support import new_reading
+from tests.support.samples import for_each
 
 SALT = 0x5EED5EED
 
@@ -163,12 +164,12 @@ def test_marks_of_the_broker_s_session_are_laid_out_as_their_kinds_say(
 FIRST, SECOND = encoded(ROW, 0), encode_record(Kind.RELEASED, number_body(1), SALT, extend_crc32)
 
 
-@pytest.mark.parametrize("size", range(len(FIRST)))
+@for_each("size", range(len(FIRST)))
 def test_a_record_cut_short_is_none(size: int) -> None:
     assert record_at(FIRST[:size], 0, SALT, extend_crc32) is None
 
 
-@pytest.mark.parametrize("place", range(len(FIRST)))
+@for_each("place", range(len(FIRST)))
 def test_a_bad_octet_costs_its_record_and_no_other(place: int) -> None:
     octets = bytearray(FIRST + SECOND)
     octets[place] ^= 0xFF

@@ -5,6 +5,7 @@ import pytest
 
 from gateway.storage.journal.options import JournalError
 from gateway.storage.journal.segment import HEADER_BYTES, Header, decode_header, header_of_name
+from tests.support.samples import for_each
 
 HEADER = Header(
     algorithm=2,
@@ -34,12 +35,12 @@ def test_a_header_is_laid_out_as_its_module_says() -> None:
     assert decode_header(sealed(OCTETS)) == HEADER
 
 
-@pytest.mark.parametrize("size", range(HEADER_BYTES))
+@for_each("size", range(HEADER_BYTES))
 def test_a_header_cut_short_is_damaged(size: int) -> None:
     assert decode_header(HEADER.encode()[:size]) is None
 
 
-@pytest.mark.parametrize("place", range(HEADER_BYTES))
+@for_each("place", range(HEADER_BYTES))
 def test_a_flipped_bit_in_a_header_is_noticed(place: int) -> None:
     octets = bytearray(HEADER.encode())
     octets[place] ^= 0x10

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.frames import Connect, Forwarded, Pingreq, Publish, encode
@@ -181,7 +181,6 @@ def test_frames_of_others_are_told_from_noise() -> None:
 
 
 @given(st.lists(st.binary(max_size=80), max_size=20))
-@settings(max_examples=200, deadline=None)
 def test_anything_is_told_in_words(pieces: list[bytes]) -> None:
     told = analysed(b"".join(pieces), chunk=13)
     assert told.text

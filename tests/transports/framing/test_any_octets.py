@@ -8,13 +8,14 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.frames import Connect, Forwarded, Pingreq, Puback, Publish, Register, WillMsg, encode
 from gateway.transports.framing.chatter import LINE_BYTES_MAX
 from gateway.transports.framing.hdlc import CONTROL_BYTES
 from gateway.transports.serial.framing_choice import DEFAULT_ESCAPES, FramingKind, framing
+from tests.support.samples import examples
 
 KINDS: tuple[FramingKind, ...] = ("hdlc", "slip", "raw")
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -64,7 +65,7 @@ def cut(octets: bytes, sizes: list[int]) -> list[bytes]:
 
 @EACH_KIND
 @given(st.lists(NOISE | MESSAGES, max_size=6), CUTS, st.booleans())
-@settings(max_examples=400, deadline=None)
+@examples(times=2)
 def test_no_octets_raise_and_no_more_than_a_frame_is_held(
     kind: FramingKind, parts: list[bytes], sizes: list[int], is_slow: bool
 ) -> None:
@@ -88,7 +89,7 @@ def test_no_octets_raise_and_no_more_than_a_frame_is_held(
 
 @EACH_KIND
 @given(st.lists(MESSAGES, max_size=8), CUTS)
-@settings(max_examples=300, deadline=None)
+@examples(times=2)
 def test_messages_survive_any_cut(
     kind: FramingKind, messages: list[bytes], sizes: list[int]
 ) -> None:
@@ -102,7 +103,7 @@ def test_messages_survive_any_cut(
 
 @pytest.mark.parametrize("kind", ["hdlc", "slip"])
 @given(NOISE, MESSAGES, CUTS)
-@settings(max_examples=300, deadline=None)
+@examples(times=2)
 def test_where_frames_have_marks_any_noise_costs_no_frame_behind_it(
     kind: FramingKind, noise: bytes, message: bytes, sizes: list[int]
 ) -> None:
@@ -113,7 +114,7 @@ def test_where_frames_have_marks_any_noise_costs_no_frame_behind_it(
 
 @EACH_KIND
 @given(NOISE, MESSAGES, CUTS)
-@settings(max_examples=300, deadline=None)
+@examples(times=2)
 def test_after_a_silence_any_message_is_received(
     kind: FramingKind, noise: bytes, message: bytes, sizes: list[int]
 ) -> None:
@@ -126,7 +127,6 @@ def test_after_a_silence_any_message_is_received(
 
 @EACH_KIND
 @given(NOISE, MESSAGES)
-@settings(max_examples=100, deadline=None)
 def test_after_a_reset_it_is_as_new(kind: FramingKind, noise: bytes, message: bytes) -> None:
     line = framing(kind, message_bytes_max=MESSAGE_BYTES_MAX)
     line.feed(noise, 0.0)
@@ -137,7 +137,6 @@ def test_after_a_reset_it_is_as_new(kind: FramingKind, noise: bytes, message: by
 
 
 @given(st.sets(st.sampled_from(sorted(CONTROL_BYTES))), MESSAGES)
-@settings(max_examples=200, deadline=None)
 def test_no_octet_of_the_map_goes_on_the_line(escapes: set[int], message: bytes) -> None:
     sender = framing("hdlc", message_bytes_max=MESSAGE_BYTES_MAX, escapes=frozenset(escapes))
     octets = sender.wrap(message)
@@ -170,7 +169,7 @@ def test_no_octets_leave_memory_behind(kind: FramingKind, pattern: bytes) -> Non
     line.feed(octets, 0.0)
     tracemalloc.start()
     try:
-        for number in range(60_000 // len(octets)):
+        for number in range(20_000 // len(octets)):
             line.feed(octets, number * 0.001)
         held, _ = tracemalloc.get_traced_memory()
     finally:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 
-import pytest
-
 from gateway.transports.serial.framing_choice import Framing
+from tests.support.samples import for_each
 from tests.transports.framing.golden import ROWS, SILENCE_S, Row
 
-ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-SENT = pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.is_sent], ids=lambda row: row.name
-)
+ALL = for_each("row", ROWS, shown=lambda row: row.name)
+SENT = for_each("row", [row for row in ROWS if row.is_sent], shown=lambda row: row.name)
 
 
 def received(line: Framing, reads: Iterable[tuple[float, bytes]]) -> list[bytes]:

@@ -6,8 +6,9 @@ import pytest
 
 from gateway.transports.framing.messages import beginnings, declared_length, is_message, is_whole
 from tests.frames.golden import ROWS as FRAMES
+from tests.support.samples import for_each
 
-ALL = pytest.mark.parametrize("octets", [row.octets for row in FRAMES], ids=lambda o: o[:9].hex())
+ALL = for_each("octets", [row.octets for row in FRAMES], shown=lambda octets: octets[:9].hex(" "))
 
 
 @ALL
@@ -21,10 +22,10 @@ def forgets_its_length(octets: bytes) -> bool:
     return octets[0] == 1 and int.from_bytes(octets[1:3], "big") + 2 == len(octets)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "octets",
     [row.octets for row in FRAMES if not forgets_its_length(row.octets)],
-    ids=lambda o: o[:9].hex(),
+    shown=lambda octets: octets[:9].hex(" "),
 )
 def test_its_length_is_known_early_and_never_wrong(octets: bytes) -> None:
     known = [declared_length(octets[:size]) for size in range(1, len(octets) + 1)]
