@@ -105,6 +105,9 @@ class Snapshot:
     def state_doubt(self) -> str | None:
         return conditions.state_doubt(self.state())
 
+    def broker_doubt(self) -> str | None:
+        return self.broker.unstable
+
     def log_doubt(self) -> str | None:
         return conditions.log_doubt(self.log())
 

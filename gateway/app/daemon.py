@@ -61,7 +61,7 @@ from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.publisher import PresencePublisher
 from gateway.storage.journal.options import JournalError
 from gateway.storage.state.errors import StateError
-from gateway.transports.broker.link import BrokerLink
+from gateway.transports.broker.link import LASTS_S, BrokerLink
 from gateway.transports.clock import machine_now, now, pauses, unix_ms_at_zero
 from gateway.transports.errors import LinkError
 from gateway.transports.heartbeat import Heartbeat
@@ -452,6 +452,7 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
         connect_timeout_s=upstream.connect_timeout_s,
         reconnect_delay_s_min=upstream.reconnect_delay_s_min,
         reconnect_delay_s_max=upstream.reconnect_delay_s_max,
+        lasts_s=min(upstream.keep_alive_s or LASTS_S, LASTS_S),
     )
 
 

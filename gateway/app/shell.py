@@ -68,7 +68,10 @@ class BrokerConnection(Protocol):
 
     def write(self, chunks: list[bytes]) -> None: ...
     def drop(self, reason: str) -> None: ...
-    def acknowledged(self) -> None: ...
+    def accepted(self) -> None: ...
+    def progressed(self) -> None: ...
+    @property
+    def awaits_progress(self) -> bool: ...
     @property
     def unsent_bytes(self) -> int: ...
 
@@ -176,6 +179,8 @@ class Shell:
     def on_bytes(self, data: bytes) -> None:
         at, began = now(), monotonic()
         self._perform(self._engine.receive_upstream(data, at), _BROKER, began)
+        if self._broker.awaits_progress and self._engine.has_progressed:
+            self._broker.progressed()
 
     def on_room(self) -> None:
         """The broker takes what was written, having taken nothing for a while."""
@@ -338,7 +343,7 @@ class Shell:
             self._state.when_saved(effect.then)
         else:
             if type(effect) is UpstreamUp:
-                self._broker.acknowledged()
+                self._broker.accepted()
             self._record(effect)
             if self._also_record is not None:
                 self._also_record(effect)

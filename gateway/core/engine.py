@@ -205,6 +205,11 @@ class Engine:
         return self._apply([*self.downlink.closed(now), *self.uplink.closed(now)], now)
 
     @property
+    def has_progressed(self) -> bool:
+        """Whether the broker has acknowledged a reading on this connection."""
+        return self.upstream.publisher.has_progressed
+
+    @property
     def is_congested(self) -> bool:
         return self.upstream.publisher.is_congested
 

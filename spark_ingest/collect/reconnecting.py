@@ -3,7 +3,8 @@
 Tries are delayed with jitter, up to a ceiling that doubles until a connection lasts: a broker that
 comes back must not be met by all its collectors at once, and two clients of one name, which a
 broker plays off against each other, must not do so at full speed. The log has a line when it goes,
-one for each new reason, and one when it is back.
+one for each new reason, and one when it is back. A connection that ends within STABLE_S is no
+success: then the line is written again only after LOG_AGAIN_S.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ log = logging.getLogger("tidegate.ingest.broker")
 
 DELAY_S_MIN = 0.2
 STABLE_S = 10.0  # a connection that lasted so long has nothing to do with the one before
+LOG_AGAIN_S = 600.0  # the same reason, while connections do not last
 CLOSE_S_MAX = 1.0  # how long a connection that we end may take to send what was written
 _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 
@@ -51,7 +53,10 @@ class BrokerConnection:
         self._ceiling_s = DELAY_S_MIN
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._reason = ""  # that the log has told last
+        self._reason = ""  # that was logged last
+        self._logged_at = 0.0
+        self._lasting: asyncio.TimerHandle | None = None
+        self._is_short = False  # the last connection that was accepted did not last
         self._drop_reason: str | None = None
         self._is_closing = False
         self._settled_at: float | None = None  # while the broker has accepted us
@@ -90,15 +95,23 @@ class BrokerConnection:
             return
         self._ceiling_s = min(self._delay_s_max, self._ceiling_s * 2)
         delay_s = random.uniform(min(DELAY_S_MIN, self._ceiling_s), self._ceiling_s)
-        if reason != self._reason:
+        now = asyncio.get_running_loop().time()
+        if reason != self._reason or now >= self._logged_at + LOG_AGAIN_S:
             log.warning("broker %s is away: %s; trying again", self._where, reason)
-            self._reason = reason
+            self._reason, self._logged_at = reason, now
         await asyncio.sleep(delay_s)
 
     def settled(self) -> None:
         """The broker has accepted us."""
+        self._settled_at = asyncio.get_running_loop().time()
+        if self._is_short:
+            self._lasting = asyncio.get_running_loop().call_later(STABLE_S, self._log_there)
+        else:
+            self._log_there()
+
+    def _log_there(self) -> None:
         log.info("broker %s is %s", self._where, "back" if self._reason else "there")
-        self._settled_at, self._reason = asyncio.get_running_loop().time(), ""
+        self._reason = ""
 
     def write(self, octets: bytes) -> None:
         if self._transport is not None:
@@ -155,6 +168,8 @@ class BrokerConnection:
         self._transport = None
         reason, self._drop_reason = self._drop_reason, None
         settled_at, self._settled_at = self._settled_at, None
+        if self._lasting is not None:
+            self._lasting.cancel()
         self._owner.on_closed()
         if reason is None:
             reason = str(error) if error else "it closed the connection"
@@ -162,7 +177,9 @@ class BrokerConnection:
             return reason
         if asyncio.get_running_loop().time() - settled_at > STABLE_S:
             self._ceiling_s = DELAY_S_MIN
+            self._is_short, self._reason = False, ""
             return reason
+        self._is_short = True
         return f"{reason}, soon after it had accepted us; is there another client of our name?"
 
 

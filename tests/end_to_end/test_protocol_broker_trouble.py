@@ -37,6 +37,7 @@ QUICK = "reconnect_delay_s_min = 0.05\n"
 # Acknowledged is then what the broker has, and nothing else.
 UPSTREAM = f'{QUICK}[journal]\nacknowledge = "upstream"\n'
 STOPPED_S = 3.0
+HINT = "connections do not last: another client may be using our client id"
 CUTS_MIN = 6
 
 
@@ -51,6 +52,23 @@ def persistent(tmp_path: Path) -> Iterator[Mosquitto]:
     ]
     with Mosquitto(lines, folder=folder) as running:
         yield running
+
+
+def test_two_gateways_with_one_client_id_slow_down_and_say_why(tmp_path: Path) -> None:
+    config = "reconnect_delay_s_min = 0.05\n"
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    with Mosquitto() as broker:
+        first = GatewayProcess(tmp_path / "first", broker.url, config)
+        second = GatewayProcess(tmp_path / "second", broker.url, config)
+        with first, second:
+            first.wait_for_log(HINT)
+            second.wait_for_log(HINT)
+            for gateway in (first, second):
+                lines = gateway.log.splitlines()
+                assert sum(" is away: " in line for line in lines) <= 4
+                assert sum(" is back after " in line for line in lines) <= 3
+                assert sum(" = connected " in line for line in lines) <= 12
 
 
 @asynccontextmanager

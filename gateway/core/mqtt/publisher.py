@@ -52,6 +52,7 @@ class Publisher:
         self._pauses = pauses
         self.in_flight = InFlight(options.waiting_messages_max, options.waiting_bytes_max)
         self.is_open = False
+        self.has_progressed = False  # the broker acknowledged a reading on this connection
         # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
         self.is_congested = False
         self.unix_ms_at_zero = 0.0
@@ -103,6 +104,7 @@ class Publisher:
     def open(self, packet: mqtt5.ConnAckPacket) -> list[Output]:
         """The broker took us; it names its limits. Returns what goes out again."""
         self.is_open = True
+        self.has_progressed = False
         self._is_resumed = packet.session_present
         self._connection += 1
         self._writer.retain_available = packet.retain_available
@@ -136,7 +138,7 @@ class Publisher:
         """All of success, as all `receive_...s`."""
         readings = self.in_flight.acknowledge(packet_ids)
         self.in_flight.unanswered -= len(readings)
-        return [ReadingsAcknowledged(readings)] if readings else []
+        return self._acknowledged(readings)
 
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Output]:
         if code >= REFUSED:
@@ -180,7 +182,13 @@ class Publisher:
         complete = self.in_flight.complete
         readings = [reading for each in packet_ids if (reading := complete(each)) is not None]
         self.in_flight.unanswered -= len(readings)
-        return [ReadingsAcknowledged(readings)] if readings else []
+        return self._acknowledged(readings)
+
+    def _acknowledged(self, readings: list[Reading]) -> list[Output]:
+        if not readings:
+            return []
+        self.has_progressed = True
+        return [ReadingsAcknowledged(readings)]
 
     def pump(self, now: float) -> list[Output]:
         """Let go what waits, as far as the window allows."""

@@ -11,6 +11,11 @@ loop.
   how many are left.
 - Log: one line when the broker goes, one when it is back (accepted), and until then each
   reason again at growing intervals.
+- Success is what lasts. A broker may accept the session and end the connection at once, again and
+  again: because of what is sent, or because another client has the same client id. So CONNACK
+  alone makes no wait short again. That takes a connection that has lasted `lasts_s`, or one on
+  which the broker acknowledged something, unless SHORT_MAX connections in a row did not last:
+  then the waits grow to the maximum, the log has a line in ten minutes, and `unstable` says why.
 - What the broker does not take is held up to `unsent_bytes_max`; beyond that the connection is
   dropped. The session above is expected to stop writing long before, by `unsent_bytes`.
 """
@@ -47,6 +52,12 @@ log = logging.getLogger("tidegate.broker")
 UNSENT_BYTES_MAX = 16 << 20
 DROP_S_MAX = 1.0  # how long a dropped connection may take to send what was written
 STOP_S_MAX = 1.5  # the same when the gateway stops
+LASTS_S = 30.0
+SHORT_MAX = 3  # connections in a row that did not last, before acknowledgements no longer count
+SHORT_HINT = (
+    "; connections do not last: another client may be using our client id, or the broker does not "
+    "take something that is sent to it"
+)
 
 _TLS_ALERT = b"\x15\x03"
 
@@ -89,7 +100,9 @@ class BrokerLink:
         reconnect_delay_s_max: float,
         dice: random.Random | None = None,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
+        lasts_s: float = LASTS_S,
     ) -> None:
+        """`lasts_s`: after so long an accepted connection counts as one that lasts."""
         self.state = LinkState.STOPPED
         self.reason: str | None = None  # why there is no session; None while it is accepted
         self.next_try_at: float | None = None  # monotonic seconds, while WAITING
@@ -104,6 +117,12 @@ class BrokerLink:
             reconnect_delay_s_min, reconnect_delay_s_max, dice or random.Random()
         )
         self._reasons = Reasons()
+        self._lasts_s = lasts_s
+        self._short = 0  # accepted connections in a row that did not last
+        self._lasting: asyncio.TimerHandle | None = None  # while one may still turn out short
+        self._short_reason = ""
+        self.awaits_progress = False  # accepted, and nothing was acknowledged since
+        self._was_there = False
         self._down_since: float | None = None
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
@@ -165,18 +184,51 @@ class BrokerLink:
         """Ends this connection, sending what was written; another follows after a wait."""
         self._close(reason, DROP_S_MAX)
 
-    def acknowledged(self) -> None:
-        """The broker has accepted the session: waits begin short again, and it is logged."""
+    @property
+    def unstable(self) -> str | None:
+        """Why the broker's connections do not last, if that is so."""
+        if self._short < SHORT_MAX:
+            return None
+        return (
+            f"the broker ended {self._short} connections soon after it had accepted them "
+            f"({self._short_reason}){SHORT_HINT}; its log says which"
+        )
+
+    def accepted(self) -> None:
+        """The broker has accepted the session; whether that lasts is not known yet."""
         if self.state is not LinkState.OPEN:
             return
         self.state, self.reason = LinkState.ACCEPTED, None
+        self.awaits_progress = True
+        self._lasting = self._loop.call_later(self._lasts_s, self._lasted)
+        if not self._short:
+            self._log_there()
+
+    def progressed(self) -> None:
+        """The broker has acknowledged something on this connection."""
+        if not self.awaits_progress:
+            return
+        self.awaits_progress = False
+        if self._short < SHORT_MAX:
+            self._succeeded()
+
+    def _lasted(self) -> None:
+        self._lasting = None
+        self._short = 0
+        self._succeeded()
+
+    def _succeeded(self) -> None:
         self._backoff.reset()
         self._reasons.forget()
-        if self._down_since is None:
-            log.info("broker %s is there", self._where)
-        else:
+        self._log_there()
+
+    def _log_there(self) -> None:
+        """Once after each outage."""
+        if self._down_since is not None:
             log.info("broker %s is back after %.1f s", self._where, now() - self._down_since)
-        self._down_since = None
+        elif not self._was_there:
+            log.info("broker %s is there", self._where)
+        self._was_there, self._down_since = True, None
 
     # From the connection
 
@@ -218,6 +270,11 @@ class BrokerLink:
             failure, reason = await self._one_connection()
             if self._stopping:
                 return
+            self.awaits_progress = False
+            if self._lasting is not None:
+                self._lasting.cancel()
+                self._lasting = None
+                self._short, self._short_reason = self._short + 1, reason
             delay_s = self._backoff.next_delay_s()
             self._record_failure(failure, reason, delay_s)
             self.state, self.next_try_at = LinkState.WAITING, now() + delay_s
@@ -261,6 +318,8 @@ class BrokerLink:
         self.reason = reason
         if self._down_since is None:
             self._down_since = now()
+        if self._short >= SHORT_MAX:
+            reason += SHORT_HINT
         if self._reasons.worth_a_line(reason, now()):
             log.warning("broker %s is away: %s (next try in %.1f s)", self._where, reason, delay_s)
 

@@ -88,6 +88,7 @@ def link_to(
     certificates: Certificates | None = None,
     delays_s: tuple[float, float] = (0.01, 0.02),
     unsent_bytes_max: int = broker.UNSENT_BYTES_MAX,
+    lasts_s: float = broker.LASTS_S,
 ) -> BrokerLink:
     return BrokerLink(
         "localhost",
@@ -102,4 +103,5 @@ def link_to(
         reconnect_delay_s_max=delays_s[1],
         dice=random.Random(1),
         unsent_bytes_max=unsent_bytes_max,
+        lasts_s=lasts_s,
     )

@@ -10,7 +10,13 @@ from functools import partial
 
 import pytest
 
-from gateway.transports.broker.link import BrokerFailure, LinkState
+from gateway.transports.broker.link import (
+    SHORT_HINT,
+    SHORT_MAX,
+    BrokerFailure,
+    BrokerLink,
+    LinkState,
+)
 from gateway.transports.clock import now
 from tests.transports.broker.server import Upper, counts, link_to, server
 from tests.transports.certificates import Certificates
@@ -31,7 +37,7 @@ def test_bytes_flow_both_ways(run: Run, secured: Certificates | None) -> None:
             await eventually(lambda: serving.received == b"one two three", "what was written")
             serving.connections[0].write(b"four")
             await eventually(lambda: upper.received == b"four", "the answer")
-            link.acknowledged()
+            link.accepted()
             assert (link.state, link.reason) == (LinkState.ACCEPTED, None)
             counters = link.counters
             assert (counters.bytes_in, counters.bytes_out, counters.connects) == (4, 13, 1)
@@ -51,7 +57,7 @@ def test_a_lost_connection_is_made_again(run: Run, secured: Certificates | None)
             for number in range(1, 4):
                 await eventually(partial(counts, serving.connections, number), "a connection")
                 await eventually(partial(counts, upper.opens, number), "the opening")
-                link.acknowledged()
+                link.accepted()
                 serving.connections[-1].close()
             await eventually(lambda: len(upper.told) >= 6, "three ends")
             assert upper.told[0:6:2] == ["open"] * 3
@@ -99,7 +105,8 @@ def test_waits_grow_until_the_session_settles(run: Run) -> None:
             # The dice of seed 1: what matters is that it grew beyond the first ceiling of 20 ms.
             assert waits[0] <= 0.02 < max(waits)
             await eventually(lambda: link.state is LinkState.OPEN, "a connection")
-            link.acknowledged()
+            link.accepted()
+            link.progressed()
             link.drop("later")
             await eventually(lambda: link.state is LinkState.WAITING, "the end")
             assert link.next_try_at is not None
@@ -148,8 +155,8 @@ def test_the_log_has_one_line_when_the_broker_goes_and_one_when_it_is_back(
             await eventually(lambda: link.counters.failures[BrokerFailure.REFUSED] > 5, "tries")
             reserved.listen()
             await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            link.acknowledged()
-            link.acknowledged()
+            link.accepted()
+            link.accepted()
             link.drop("enough")
             await eventually(lambda: link.counters.connects > 1, "the next connection")
             await link.stop()
@@ -166,6 +173,50 @@ def test_the_log_has_one_line_when_the_broker_goes_and_one_when_it_is_back(
         run(story())
 
 
+async def short_connection(link: BrokerLink, *, progressed: bool = False) -> float:
+    """Accepted and ended at once; the wait after it, in seconds."""
+    await eventually(lambda: link.state is LinkState.OPEN, "a connection")
+    link.accepted()
+    if progressed:
+        link.progressed()
+    link.drop("taken over")
+    await eventually(lambda: link.state is LinkState.WAITING, "the end")
+    assert link.next_try_at is not None
+    wait_s = link.next_try_at - now()
+    link.use(None, "go on")  # without waiting for the next try
+    return wait_s
+
+
+@pytest.mark.parametrize("progressed", [False, True])
+def test_to_be_accepted_is_no_success_until_it_lasts(
+    run: Run, caplog: pytest.LogCaptureFixture, progressed: bool
+) -> None:
+    async def story() -> None:
+        async with server() as serving:
+            link = link_to(serving.port, Upper(), delays_s=(0.01, 3600.0), lasts_s=0.2)
+            link.start(asyncio.get_running_loop())
+            waits = [await short_connection(link, progressed=progressed) for _ in range(12)]
+            assert max(waits[:SHORT_MAX]) < 0.2
+            assert max(waits) > 1.0
+            assert link.unstable is not None
+            assert "another client may be using our client id" in link.unstable
+            assert len(caplog.messages) <= 2 * SHORT_MAX + 2
+            assert SHORT_HINT in caplog.messages[-1]
+            await eventually(lambda: link.state is LinkState.OPEN, "a connection")
+            link.accepted()
+            assert not caplog.messages[-1].startswith(f"broker localhost:{serving.port} is back")
+            await eventually(lambda: link.unstable is None, "that it lasts")
+            assert caplog.messages[-1].startswith(f"broker localhost:{serving.port} is back")
+            link.drop("later")
+            await eventually(lambda: link.state is LinkState.WAITING, "the end")
+            assert link.next_try_at is not None
+            assert link.next_try_at - now() <= 0.02
+            await link.stop()
+
+    with caplog.at_level(logging.INFO, logger="tidegate.broker"):
+        run(story())
+
+
 def test_a_broker_that_is_there_at_once_is_one_line(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,7 +225,7 @@ def test_a_broker_that_is_there_at_once_is_one_line(
             link = link_to(serving.port, Upper())
             link.start(asyncio.get_running_loop())
             await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            link.acknowledged()
+            link.accepted()
             await link.stop()
             assert caplog.messages == [f"broker localhost:{serving.port} is there"]
 
