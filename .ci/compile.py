@@ -59,6 +59,7 @@ MADE_BY = "made-by"
 MODULES = {
     "app": ("shell",),
     "core": (
+        "acceptor",
         "dispatch",
         "durability_gate",
         "effects",
@@ -73,6 +74,7 @@ MODULES = {
     "core.clients": (
         "admission",
         "client_table",
+        "half_open",
     ),
     "core.downlink": (
         "downlink",

@@ -339,21 +339,35 @@ class Engine:
             match output:
                 case Send() | Transmit() | Store() | Dropped():
                     effects.append(output)
+                case Save():
+                    if self._saves:
+                        effects.append(output)
                 case Reading():
                     effects += self._take(output, now)
                 case ReadingsAcknowledged():
                     effects += self._apply(self.uplink.acknowledged(output.readings, now), now)
                 case Publication():
                     effects += self._publication_received(output, now)
+                case FinishRun() | Finish() | KeepRecord() | Unqueue():
+                    effects.append(output)
+                case (
+                    DeliveryComplete()
+                    | HeldFrames()
+                    | ConnectSaved()
+                    | DeliverySaved()
+                    | ReleaseRecorded()
+                    | SubscriptionSaved()
+                    | ConnectRecorded()
+                    | ReceiptRecorded()
+                    | UpstreamReleaseSaved()
+                ):
+                    effects += self._durable(output, now)
                 case SessionOutput():
                     session = self.sessions.get(output.client_id)
                     if session is not None:
                         effects += self._apply_session(session, output.outputs, now)
                     else:
                         effects += self._apply(output.outputs, now)
-                case Save():
-                    if self._saves:
-                        effects.append(output)
                 case WhenSaved():
                     if self._saves:
                         effects.append(output)
@@ -380,24 +394,8 @@ class Engine:
                 case FilterRefused():
                     effects += self._filter_refused(output, now)
                 case (
-                    HeldFrames()
-                    | ConnectSaved()
-                    | DeliverySaved()
-                    | ReleaseRecorded()
-                    | SubscriptionSaved()
-                    | DeliveryComplete()
-                    | ConnectRecorded()
-                    | ReceiptRecorded()
-                    | UpstreamReleaseSaved()
-                ):
-                    effects += self._durable(output, now)
-                case (
                     Broadcast()
                     | DropUpstream()
-                    | Finish()
-                    | FinishRun()
-                    | KeepRecord()
-                    | Unqueue()
                     | RecordConnect()
                     | RecordReceived()
                     | RecordRelease()
@@ -439,6 +437,8 @@ class Engine:
     def _durable(self, output: Durable, now: float) -> list[Effect]:  # noqa: C901
         """What was waited for is durable."""
         match output:
+            case DeliveryComplete():
+                return self._apply(self.upstream.acknowledge(output.publication), now)
             case HeldFrames():
                 session = self.sessions.get(output.client_id)
                 return [*durability_gate.let_go(session, output)]
@@ -459,8 +459,6 @@ class Engine:
                 return self._apply(session.released(output.message_id, now), now)
             case SubscriptionSaved():
                 return self._apply(self.downlink.subscription_saved(output.asked, now), now)
-            case DeliveryComplete():
-                return self._apply(self.upstream.acknowledge(output.publication), now)
             case ConnectRecorded():
                 return self._apply(self.upstream.connect(output, now), now)
             case ReceiptRecorded():
