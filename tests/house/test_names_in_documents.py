@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DECISIONS = REPOSITORY / "docs" / "decisions"
 DOCUMENTS = [
     REPOSITORY / "CONTRIBUTING.md",
+    REPOSITORY / "SECURITY.md",
     REPOSITORY / "docs" / "design.md",
     *sorted(DECISIONS.glob("*.md")),
 ]
