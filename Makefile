@@ -23,18 +23,45 @@ SPARK ?= auto
 .PHONY: help setup compile demo quick test check bench soak lock wheel deb deb-test clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
+# `make help` lists targets with a `## `, below the last `##@ ` before them.
+
+##@ First use
+
 help: ## list what can be made
-	@echo "Tidegate: MQTT-SN sensors to an MQTT 5 broker. Begin with: make demo"; echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "Tidegate: MQTT-SN sensors to an MQTT 5 broker. Begin with: make demo"
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv and install what is missing; the others do it themselves
 	@bash .ci/setup.sh
 
-compile: setup ## compile what every message goes through anew, after a change; a minute
-	@$(BIN)/python .ci/compile.py --if-needed $(ARGS)
-
 demo: setup ## five simulated sensors, a broker and the gateway, live in this terminal
 	@$(BIN)/tidegate demo $(ARGS)
+
+spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
+	@bash .ci/setup-spark.sh
+
+spark-demo: spark-setup ## a day of made-up sensors through the whole chain, and a page of it
+	@$(BIN)/python -m spark_ingest demo $(ARGS)
+
+##@ Every day
+
+# BASE=main counts all of a branch as changed.
+quick: setup ## after each change, a minute: lint, layers, types, tests of the core and where the change is
+	@bash .ci/quick.sh
+
+compile: setup ## compile what every message goes through again, after a change of it; a minute
+	@$(BIN)/python .ci/compile.py --if-needed $(ARGS)
+
+##@ Before handing in
+
+check: setup ## lint, format, layers and types, exactly as CI does
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@if [[ -x $(BIN)/lint-imports ]]; then $(BIN)/lint-imports --no-logo; \
+	else echo "layers not checked: import-linter has no build for this machine, any 64-bit one has"; fi
+	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
+	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
 test: setup ## all tests but the soak tests, twenty minutes; ARGS="-k name" for some
@@ -53,12 +80,6 @@ compiled-test: setup ## the tests of what is compiled, on the compiled modules
 	    $(or $(ARGS),-k "not every_world and not full_of_trouble"); \
 	else echo "The tests on compiled modules were left out, they are $$form"; fi
 
-spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
-	@bash .ci/setup-spark.sh
-
-spark-demo: spark-setup ## a day of made-up sensors through the whole chain, and a page of it
-	@$(BIN)/python -m spark_ingest demo $(ARGS)
-
 # In one process: a Spark session takes ten seconds to start, and a gigabyte.
 spark-test: spark-setup ## the tests of the tables, a minute or two
 	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_spark $(ARGS)
@@ -69,27 +90,7 @@ spark-test-if-wanted:
 	  $(MAKE) --no-print-directory spark-test; \
 	else echo "The tests of the tables need Spark and were left out:  make spark-test"; fi
 
-# In a process of its own as well: its Spark session has Kafka's connector.
-kafka-test: spark-setup ## the tests with a real Kafka, five minutes; fetches 50 MiB of it by Maven
-	@bash .ci/setup-kafka.sh
-	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_kafka $(ARGS)
-
-kafka-test-if-there:
-	@if [[ $(SPARK) != no && -e .venv/.spark-ready ]] && bash .ci/setup-kafka.sh --look 2>/dev/null; then \
-	  $(MAKE) --no-print-directory kafka-test; \
-	else echo "The tests with Kafka need a Kafka, by Maven, and were left out:  make kafka-test"; fi
-
-# BASE=main counts all of a branch as changed.
-quick: setup ## after each change, a minute: lint, layers, types, tests of the core and where the change is
-	@bash .ci/quick.sh
-
-check: setup ## lint, format, layers and types, exactly as CI does
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@if [[ -x $(BIN)/lint-imports ]]; then $(BIN)/lint-imports --no-logo; \
-	else echo "layers not checked: import-linter has no build for this machine, any 64-bit one has"; fi
-	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
-	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
+##@ Long runs
 
 # All parts, half an hour, into docs/performance.md; with ARGS the matrix alone: make bench ARGS="--quick"
 bench: setup ## rate, CPU per message, latency and memory against a real mosquitto, half an hour
@@ -105,8 +106,17 @@ soak: setup ## the long tests, an hour and more
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 
-lock: ## write the lock files anew from pyproject.toml (needs uv)
-	@bash .ci/lock.sh $(ARGS)
+# In a process of its own as well: its Spark session has Kafka's connector.
+kafka-test: spark-setup ## the tests with a real Kafka, five minutes; fetches 50 MiB of it by Maven
+	@bash .ci/setup-kafka.sh
+	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_kafka $(ARGS)
+
+kafka-test-if-there:
+	@if [[ $(SPARK) != no && -e .venv/.spark-ready ]] && bash .ci/setup-kafka.sh --look 2>/dev/null; then \
+	  $(MAKE) --no-print-directory kafka-test; \
+	else echo "The tests with Kafka need a Kafka, by Maven, and were left out:  make kafka-test"; fi
+
+##@ Packages and upkeep
 
 wheel: setup ## build dist/tidegate-*.whl
 	@$(BIN)/python -m hatchling build -t wheel
@@ -117,6 +127,9 @@ deb: setup ## build dist/tidegate_*.deb for this machine; ARCH=arm64, armhf or a
 # Debian in a folder, booted with a systemd of its own where this machine can do that.
 deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of its own; as root
 	@$(BIN)/python -m pytest -m soak tests/app/service/test_deb.py $(ARGS)
+
+lock: ## write the lock files from pyproject.toml (needs uv)
+	@bash .ci/lock.sh $(ARGS)
 
 clean: ## remove .venv, caches and everything built
 	@rm -rf .venv build dist gateway/host/compiled_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

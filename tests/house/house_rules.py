@@ -41,6 +41,7 @@ AT_THE_TOP = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "docs",
     "firmware",
     "gateway",

@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DECISIONS = REPOSITORY / "docs" / "decisions"
 DOCUMENTS = [
     REPOSITORY / "CONTRIBUTING.md",
+    REPOSITORY / "SECURITY.md",
     REPOSITORY / "docs" / "design.md",
     *sorted(DECISIONS.glob("*.md")),
 ]
@@ -94,6 +95,9 @@ def fault_of(span: str) -> str | None:
         return None
     if _PATH.fullmatch(span):
         return "there is no such file or folder"
+    key = _KEY.fullmatch(span)
+    if key and key[2] in known_keys().get(key[1], ()):  # gateway.name looks like a module
+        return None
     if module := _MODULE.fullmatch(span):
         path = REPOSITORY / module[1].replace(".", "/")
         is_there = path.with_suffix(".py").is_file() or path.is_dir()
@@ -102,9 +106,7 @@ def fault_of(span: str) -> str | None:
         return None if found[1] in classes else "there is no such class"
     if called := _CALL.fullmatch(span):
         return None if called[1] in functions else "there is no such function"
-    if (key := _KEY.fullmatch(span)) and key[1] in known_keys():
-        return None if key[2] in known_keys()[key[1]] else "there is no such key"
-    return None
+    return "there is no such key" if key and key[1] in known_keys() else None
 
 
 def faults(text: str) -> Iterator[str]:
@@ -140,7 +142,8 @@ def test_what_a_document_names_is_there(path: Path) -> None:
         ("`Motor.turn`", "class"),
         ("`wake_at()`, `engine.receive(PUBLISH)`, `poll(2)`", None),
         ("`engine.turn()`", "function"),
-        ('`journal.size_max`, `journal.acknowledge = "auto"`, `a/#`, `tidegate/ingest`', None),
+        ("`gateway.name`, `journal.size_max`, `a/#`, `tidegate/ingest`", None),
+        ('`journal.acknowledge = "auto"`', None),
         ("`journal.size_least`", "key"),
         ("`tests/core/test_engine.py::test_frames_are_counted_by_kind`", None),
         ("`tests/core/test_engine.py::test_it_turns`", "test"),
