@@ -102,6 +102,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
+	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 
