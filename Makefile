@@ -13,7 +13,7 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
-# Of the worlds only the harder half, `make soak` has all.
+# Of the worlds only those of a hard kind, `make soak` has others too.
 COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports presence) tests/simulation/test_worlds.py
 
 # Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
@@ -103,6 +103,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
+	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 

@@ -38,9 +38,9 @@ from gateway.frames import (
     encode,
 )
 from tests.support.engine_bench import UPSTREAM, Bench
-from tests.support.samples import named, sample
+from tests.support.samples import named, seeds
 
-WORLDS, WORLDS_SOAKED, CHUNK = 20, 600, 10
+WORLDS, WORLDS_SOAKED = 20, 600
 STEPS = 300
 HONEST = (b"h1", b"h2", b"h3")
 TOPICS = ("a", "tp", "a/topic", "a/topic/that/is/rather/long/for/a/small/sensor/" + "x" * 240)
@@ -154,11 +154,11 @@ def matches(topic_filter: str, topic: str) -> bool:
     return topic_filter in ("#", topic)
 
 
-@pytest.mark.parametrize("first", sample(range(0, WORLDS_SOAKED, CHUNK), WORLDS // CHUNK))
+@pytest.mark.parametrize("some", seeds(WORLDS, WORLDS_SOAKED, each=10))
 def test_an_address_nobody_answers_from_gets_no_more_than_three_times_what_it_sent(
-    first: int,
+    some: range,
 ) -> None:
-    for seed in range(first, first + CHUNK):
+    for seed in some:
         with named(seed=seed):
             street = Street(seed)
             for _ in range(STEPS):

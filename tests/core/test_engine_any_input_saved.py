@@ -12,10 +12,10 @@ from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, RetainedRecord, State, StateRecords
 from gateway.core.values import Publication
 from tests.core.test_engine_any_input import RULES, STEPS, World
-from tests.support.samples import named, sample
+from tests.support.samples import named, seeds
 from tests.support.state_bench import StateBench
 
-WORLDS, WORLDS_SOAKED, CHUNK = 30, 1000, 10
+WORLDS, WORLDS_SOAKED = 30, 1000
 SAVED_AS = {State.AWAKE: State.ASLEEP}
 
 
@@ -100,9 +100,9 @@ def is_unsaved(session: Session, arrived: Publication | None) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("first", sample(range(0, WORLDS_SOAKED, CHUNK), WORLDS // CHUNK))
-def test_what_is_durable_is_what_there_is(first: int) -> None:
-    for seed in range(first, first + CHUNK):
+@pytest.mark.parametrize("some", seeds(WORLDS, WORLDS_SOAKED, each=10))
+def test_what_is_durable_is_what_there_is(some: range) -> None:
+    for seed in some:
         with named(seed=seed):
             world = SavedWorld(seed)
             for _ in range(STEPS):

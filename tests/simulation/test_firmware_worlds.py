@@ -16,11 +16,11 @@ from gateway.frames import Connect, Disconnect, Pingreq, Publish, Register, Subs
 from tests.simulation.firmware_world import FirmwareWorld
 from tests.simulation.sensor import Sensor
 from tests.simulation.watch import BrokenPromiseError
-from tests.support.samples import sample
+from tests.support.samples import seeds
 
-WORLDS, WORLDS_SOAKED = 50, 2000
-CHUNK = 25
-SEEN_MIN = 10
+WORLDS = seeds(50, 2000, each=25)
+ORDINARY = (range(25), range(25, 50))
+SEEN_MIN = 10  # in those
 
 
 class Listening(FirmwareWorld):
@@ -51,10 +51,10 @@ class Listening(FirmwareWorld):
 
 
 @cache
-def chunk_from(first: int) -> tuple[list[str], Counter[str]]:
-    """Promises broken in a chunk of worlds, and what nodes said there."""
+def run_of(some: range) -> tuple[list[str], Counter[str]]:
+    """Promises broken in these worlds, and what nodes said there."""
     found, said = [], Counter[str]()
-    for seed in range(first, first + CHUNK):
+    for seed in some:
         try:
             Listening(seed, said).run()
         except BrokenPromiseError as error:
@@ -62,9 +62,9 @@ def chunk_from(first: int) -> tuple[list[str], Counter[str]]:
     return found, said
 
 
-@pytest.mark.parametrize("first", sample(range(0, WORLDS_SOAKED, CHUNK), WORLDS // CHUNK))
-def test_our_nodes_lose_nothing_in_any_world(first: int) -> None:
-    found, _ = chunk_from(first)
+@pytest.mark.parametrize("some", WORLDS)
+def test_our_nodes_lose_nothing_in_any_world(some: range) -> None:
+    found, _ = run_of(some)
     assert not found, "\n\n".join(found)
 
 
@@ -75,7 +75,7 @@ def test_the_same_seed_is_the_same_world() -> None:
 
 
 def test_nodes_do_all_that_they_can_in_these_worlds() -> None:
-    said = sum((chunk_from(first)[1] for first in range(0, WORLDS, CHUNK)), Counter[str]())
+    said = sum((run_of(some)[1] for some in ORDINARY), Counter[str]())
     wanted = {
         *(f"PUBLISH with QoS {qos}" for qos in (0, 1, 2)),
         "PUBLISH with DUP",

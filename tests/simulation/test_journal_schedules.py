@@ -24,11 +24,10 @@ from tests.simulation.journal_memory import (
 )
 from tests.simulation.journal_schedules import Schedule
 from tests.simulation.simulated_files import LyingFiles
-from tests.support.samples import sample
+from tests.support.samples import named, seeds
 
 SCHEDULES, MEDDLED_SCHEDULES = 400, 100
 SCHEDULES_SOAKED, MEDDLED_SCHEDULES_SOAKED = 22_000, 2000
-CHUNK = 50
 SEEN_IN, SEEN_MIN = 250, 2
 
 # Each of these broke a promise once, as long as schedules are dealt as they are now.
@@ -45,18 +44,16 @@ def failures(seeds: range, *, is_meddled: bool = False) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("first", sample(range(0, SCHEDULES_SOAKED, CHUNK), SCHEDULES // CHUNK))
-def test_the_journal_keeps_its_promises_in_every_schedule(first: int) -> None:
-    found = failures(range(first, first + CHUNK))
+@pytest.mark.parametrize("some", seeds(SCHEDULES, SCHEDULES_SOAKED, each=50))
+def test_the_journal_keeps_its_promises_in_every_schedule(some: range) -> None:
+    found = failures(some)
     assert not found, "\n\n".join(found)
 
 
-@pytest.mark.parametrize(
-    "first", sample(range(0, MEDDLED_SCHEDULES_SOAKED, CHUNK), MEDDLED_SCHEDULES // CHUNK)
-)
-def test_it_keeps_them_whatever_size_its_files_have(first: int) -> None:
+@pytest.mark.parametrize("some", seeds(MEDDLED_SCHEDULES, MEDDLED_SCHEDULES_SOAKED, each=50))
+def test_it_keeps_them_whatever_size_its_files_have(some: range) -> None:
     """The budget is another one in each run, and what holds no reading was cut or replaced."""
-    found = failures(range(first, first + CHUNK), is_meddled=True)
+    found = failures(some, is_meddled=True)
     assert not found, "\n\n".join(found)
 
 
@@ -132,9 +129,15 @@ def test_the_schedules_go_where_it_hurts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert min(seen.values()) >= SEEN_MIN, seen
 
 
-@pytest.mark.parametrize("seed", sample(range(400), 10))
-def test_a_card_that_lies_costs_the_tail_and_no_more(seed: int) -> None:
+@pytest.mark.parametrize("some", seeds(10, 400, each=10))
+def test_a_card_that_lies_costs_the_tail_and_no_more(some: range) -> None:
     """No software can mend that; what is older than the card's own memory is safe."""
+    for seed in some:
+        with named(seed=seed):
+            assert_only_the_tail_is_lost(seed)
+
+
+def assert_only_the_tail_is_lost(seed: int) -> None:
     dice = Random(seed)
     forgets = dice.randint(1, 30)
     files = LyingFiles(Random(seed), forgets)

@@ -23,7 +23,7 @@ from tests.simulation.hard_plans import KINDS
 from tests.simulation.plan import Trouble
 from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
-from tests.support.samples import sample
+from tests.support.samples import sample, seeds
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORLDS, WORLDS_ORDINARY = 2000, 300
@@ -75,38 +75,41 @@ def failures(seeds: range, kind: str = "any", seen: Counter[str] | None = None) 
 
 
 @cache
-def chunk_from(first: int, kind: str = "any") -> tuple[list[str], Counter[str]]:
-    """Promises broken in a chunk of worlds, and what was seen there; two tests ask for some."""
+def run_of(some: range, kind: str = "any") -> tuple[list[str], Counter[str]]:
+    """Promises broken in these worlds, and what was seen there; two tests ask for some."""
     seen: Counter[str] = Counter()
-    count = CHUNK if kind == "any" or kind in WANTED_OF else HARD_WORLDS
-    return failures(range(first, first + count), kind, seen), seen
+    return failures(some, kind, seen), seen
 
 
-@pytest.mark.parametrize("first", sample(range(0, WORLDS, CHUNK), WORLDS_ORDINARY // CHUNK))
-def test_the_gateway_keeps_its_promises_in_every_world(first: int) -> None:
-    found, _ = chunk_from(first)
+def ordinary(kind: str) -> range:
+    return range(CHUNK if kind in WANTED_OF else HARD_WORLDS)
+
+
+@pytest.mark.parametrize("some", seeds(WORLDS_ORDINARY, WORLDS, each=CHUNK))
+def test_the_gateway_keeps_its_promises_in_every_world(some: range) -> None:
+    found, _ = run_of(some)
     assert not found, "\n\n".join(found)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"any"}))
 def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str) -> None:
-    found, _ = chunk_from(0, kind)
+    found, _ = run_of(ordinary(kind), kind)
     assert not found, "\n\n".join(found)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize(
-    "seeds",
+    "some",
     sample([range(HARD_WORLDS), range(HARD_WORLDS, OVERRUN_WORLDS_SOAKED)], 1),
     ids=["few", "many"],
 )
 def test_so_does_one_that_is_overrun_soon(
-    seeds: range, kind: str, monkeypatch: pytest.MonkeyPatch
+    some: range, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And looks at all that a batch asks for, as it does among very many clients."""
     monkeypatch.setattr(uplink, "OVERFLOW", OVERFLOW)
     monkeypatch.setattr(dispatch, "CACHED_MAX", 0)
-    found = failures(seeds, kind)
+    found = failures(some, kind)
     limits = f"with uplink.OVERFLOW = {OVERFLOW}, dispatch.CACHED_MAX = 0"
     assert not found, "\n\n".join([limits, *found])
 
@@ -194,7 +197,8 @@ def take_stock(world: World, seen: Counter[str]) -> None:
 
 def test_worlds_are_full_of_trouble() -> None:
     """A simulator in which nothing happens finds nothing. A degraded journal is rare in these."""
-    seen = sum((chunk_from(first)[1] for first in range(0, WORLDS_ORDINARY, CHUNK)), Counter[str]())
+    parts = [range(first, first + CHUNK) for first in range(0, WORLDS_ORDINARY, CHUNK)]
+    seen = sum((run_of(part)[1] for part in parts), Counter[str]())
     wanted = {
         *(what for what in ON_DISK if what != "journal degraded"),
         *(trouble.value for trouble in Trouble if trouble not in OF_OTHER_KINDS),
@@ -214,5 +218,5 @@ def test_worlds_are_full_of_trouble() -> None:
 
 @pytest.mark.parametrize("kind", sorted(WANTED_OF))
 def test_so_are_those_of_a_kind(kind: str) -> None:
-    _, seen = chunk_from(0, kind)
+    _, seen = run_of(ordinary(kind), kind)
     assert {what for what in WANTED_OF[kind] if seen[what] < SEEN_MIN} == set(), seen

@@ -16,7 +16,25 @@ def sample(values: Iterable[Any], count: int) -> list[Any]:
     """For `parametrize`: the first of these are in the ordinary run, the others in the soak."""
     rest = iter(values)
     ordinary = [*islice(rest, count)]
-    return ordinary + [pytest.param(value, marks=pytest.mark.soak) for value in rest]
+    return ordinary + [_soaked(value) for value in rest]
+
+
+def seeds(ordinary: int, soaked: int, *, each: int) -> list[Any]:
+    """For `parametrize`: ranges of so many seeds for the ordinary run, `each` in a test, and all
+    others up to `soaked` for the soak, twenty times as many in a test.
+    """
+    few = [range(first, min(first + each, ordinary)) for first in range(0, ordinary, each)]
+    each *= 20
+    many = [range(first, min(first + each, soaked)) for first in range(ordinary, soaked, each)]
+    return [
+        *(pytest.param(part, id=f"from {part.start}") for part in few),
+        *(pytest.param(part, id=f"from {part.start}", marks=pytest.mark.soak) for part in many),
+    ]
+
+
+def _soaked(value: Any) -> Any:
+    values = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*values, marks=pytest.mark.soak)
 
 
 def examples(*, times: int) -> settings:

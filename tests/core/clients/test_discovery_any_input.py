@@ -11,9 +11,9 @@ from gateway.core.clients.discovery import IDS, Discovery, DiscoveryOptions, Sea
 from gateway.core.effects import Broadcast, DiscoveryRole, Send
 from gateway.core.events import Output
 from gateway.frames import Advertise, Connect, Frame, GwInfo, Pingreq, SearchGw, encode
-from tests.support.samples import named, sample
+from tests.support.samples import named, seeds
 
-STORIES, STORIES_SOAKED, CHUNK = 50, 2000, 50
+STORIES, STORIES_SOAKED = 50, 2000
 STEPS, OURS, BUDGET = 200, 5, 20
 ADDRESSES = (b"a", b"b")
 SEARCH = encode(SearchGw(0))
@@ -85,9 +85,9 @@ def is_answer(effect: Output) -> bool:
     return isinstance(effect, Send | Broadcast) and isinstance(effect.frame, GwInfo)
 
 
-@pytest.mark.parametrize("first", sample(range(0, STORIES_SOAKED, CHUNK), STORIES // CHUNK))
-def test_only_searches_are_answered_and_by_who_advertises(first: int) -> None:
-    for seed in range(first, first + CHUNK):
+@pytest.mark.parametrize("some", seeds(STORIES, STORIES_SOAKED, each=50))
+def test_only_searches_are_answered_and_by_who_advertises(some: range) -> None:
+    for seed in some:
         with named(seed=seed):
             assert_answers_are_right(Story(seed))
 
@@ -110,9 +110,14 @@ def assert_answers_are_right(story: Story) -> None:
     assert answers <= BUDGET
 
 
-@pytest.mark.parametrize("seed", sample(range(0, STORIES_SOAKED, 10), STORIES // 10))
-def test_after_all_that_it_is_found_again_once_the_others_are_silent(seed: int) -> None:
-    story = Story(seed)
+@pytest.mark.parametrize("some", seeds(5, 200, each=5))
+def test_after_all_that_it_is_found_again_once_the_others_are_silent(some: range) -> None:
+    for seed in some:
+        with named(seed=seed):
+            assert_is_found_again(Story(seed))
+
+
+def assert_is_found_again(story: Story) -> None:
     for _ in range(STEPS):
         story.step()
     discovery, at = story.discovery, story.at

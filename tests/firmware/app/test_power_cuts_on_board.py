@@ -34,8 +34,8 @@ class Sensor:
         x = getrandbits(20)
         return [("x", "", x, 0), ("check", "", x * 7919 % 10007, 0)]
 """
-SOAK_POINTS, QUICK_POINTS = 1000, 40
-SOAK_UPDATES, QUICK_UPDATES = 1000, 8
+SOAK_POINTS, QUICK_POINTS = 1000, 12
+SOAK_UPDATES, QUICK_UPDATES = 1000, 3
 
 
 @pytest.fixture

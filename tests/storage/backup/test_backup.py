@@ -17,7 +17,7 @@ from tests.support.plain_sensors import PlainSensors
 
 NOWHERE = "mqtt://127.0.0.1:1"
 SENSORS = 20
-BACKUPS = 4
+BACKUPS = 3
 
 
 def restored(backup: Path, folder: Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from gateway.storage.state.folder import open_state
 from tests.storage.state.examples import ANN, LINKS
 
-KILLS = 12
+KILLS = 6
 
 # Each commit adds message N, takes N - 20 away and sets the session's next position, then says so.
 PROGRAM = """
