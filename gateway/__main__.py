@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.FAILURE
     except output.OutputError as error:
         output.abandon()
-        output.complain(f"tidegate: the answer cannot be written: {error}")
+        output.print_error(f"tidegate: the answer cannot be written: {error}")
         return ExitCode.FAILURE
     except (MemoryError, OSError, RuntimeError, ImportError) as error:
         return _refused(error)
@@ -51,7 +51,7 @@ def _refused(error: Exception) -> int:
     limit = limits.named(error)
     if limit is None:
         raise error
-    output.complain(f"tidegate: {limit}")
+    output.print_error(f"tidegate: {limit}")
     return ExitCode.UNAVAILABLE
 
 
@@ -64,7 +64,7 @@ def _obey(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help, or a usage error that argparse has explained
         return end.code if isinstance(end.code, int) else ExitCode.USAGE
     if arguments.version:
-        output.say(f"tidegate {version()}")
+        output.print_line(f"tidegate {version()}")
         return ExitCode.OK
     if arguments.verb is None:
         parser.print_help(sys.stderr)

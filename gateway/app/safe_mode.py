@@ -24,7 +24,7 @@ from gateway.config import ConfigError, Configuration, HostPort
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.host.version import version
 
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 def can_be_fixed(error: ConfigError, path: Path | None) -> bool:
@@ -41,18 +41,18 @@ class SafeMode:
         load: Callable[[], Configuration],
         path: Path,
         error: ConfigError,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         manager: ServiceManager,
     ) -> None:
         self._load = load
         self._path = path
         self._error = error
-        self._say = say
+        self._report = report
         self._manager = manager
-        self._seen = _look(path)
+        self._seen = _stat(path)
 
     def wait(self, listen: HostPort) -> Configuration | None:
-        """The configuration once it is right; None if we were told to stop. Raises AdminError."""
+        """The configuration once it is right; None after a signal to stop. Raises AdminError."""
         return asyncio.run(self._wait(listen))
 
     async def _wait(self, listen: HostPort) -> Configuration | None:
@@ -62,7 +62,7 @@ class SafeMode:
         outlive_reload()  # the file is looked at each second anyway
         page = FaultPage(listen, version(), self._faults)
         await page.start()
-        self._say(
+        self._report(
             f"waiting for {self._path} to be mended; http://{HostPort(*page.listening_on)} shows "
             "the same. --no-wait ends instead"
         )
@@ -76,26 +76,26 @@ class SafeMode:
         reader = SideThread("configuration")
         while not stop_requested.is_set():
             try:
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(POLL_S):
                     await stop_requested.wait()
             except TimeoutError:
                 self._manager.feed_watchdog(asyncio.get_running_loop().time())
-                # A disk that does not answer: one look waits for it, and the next one is later.
+                # A disk that does not answer: one read waits for it, and the next one is later.
                 with contextlib.suppress(BusyError, OverdueError, NoThreadError):
-                    configuration = await reader.run(self._look_again, LOOK_S, self._forget)
+                    configuration = await reader.run(self._load_if_changed, POLL_S, self._forget)
                     self._manager.status(self._status())
                     if configuration is not None:
-                        self._say(f"{self._path} is right now")
+                        self._report(f"{self._path} is right now")
                         return configuration
         return None
 
     def _forget(self) -> None:
-        """What came of a look that took too long is not known: look again."""
+        """The result of a read that took too long is not known: read again."""
         self._seen = None
 
-    def _look_again(self) -> Configuration | None:
+    def _load_if_changed(self) -> Configuration | None:
         """In a thread: the configuration, if its file is another one and right."""
-        now = _look(self._path)
+        now = _stat(self._path)
         if now == self._seen:
             return None
         self._seen = now
@@ -103,7 +103,7 @@ class SafeMode:
             return self._load()
         except ConfigError as error:
             if str(error) != str(self._error):
-                self._say(str(error))
+                self._report(str(error))
             self._error = error
             return None
 
@@ -125,7 +125,7 @@ class SafeMode:
         return {"faults": faults, "left_out": self._error.left_out}
 
 
-def _look(path: Path) -> object:
+def _stat(path: Path) -> object:
     """Another value when the file is another one, has other contents, or other rights."""
     try:
         found = path.stat()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.asking import ANSWER_BYTES_MAX, NoAnswerError, reachable, words
+from gateway.cli.asking import ANSWER_BYTES_MAX, NoAnswerError, reachable, reason_of
 from gateway.config import HostPort, Settings
 from gateway.config.credential import stored_at
 
@@ -56,7 +56,7 @@ def act(listen: HostPort | None, password: str, action: str, asked: dict[str, An
     try:
         return _Visit(address).act(password, action, asked)
     except (OSError, HTTPException) as error:
-        raise NoAnswerError(f"no gateway answers at http://{address}: {words(error)}") from None
+        raise NoAnswerError(f"no gateway answers at http://{address}: {reason_of(error)}") from None
 
 
 class _Visit:

@@ -28,7 +28,7 @@ def ask(
     try:
         answer = _get(address, f"{path}?{urlencode(asked)}" if asked else path)
     except (OSError, HTTPException) as error:
-        raise NoAnswerError(f"no gateway answers at http://{address}: {words(error)}") from None
+        raise NoAnswerError(f"no gateway answers at http://{address}: {reason_of(error)}") from None
     if not isinstance(answer, dict) or answer.get("schema") != schema:
         raise NoAnswerError(f"what answers at http://{address} is no gateway of this release")
     return answer
@@ -65,5 +65,5 @@ def _get(address: HostPort, path: str) -> object:
         return None
 
 
-def words(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
 from gateway.host.causes import brief
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         settings = configuration_of(arguments, os.environ).settings
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return ExitCode.CONFIGURATION
     config = used_path(arguments.config)
     try:
@@ -53,32 +53,34 @@ def run(arguments: argparse.Namespace) -> int:
             is_forced=arguments.force,
         )
     except FileExistsError as error:
-        return _refuse(str(error), ExitCode.CANNOT_CREATE)
+        return _fail(str(error), ExitCode.CANNOT_CREATE)
     except PermissionError as error:
         what = error.filename or error.args[0]
         message = f"{what}: no permission; run this with sudo, or as the gateway's user"
-        return _refuse(message, ExitCode.PERMISSION)
+        return _fail(message, ExitCode.PERMISSION)
     except (BackupError, JournalError, StateError) as error:
-        return _refuse(str(error), ExitCode.FAILURE)
+        return _fail(str(error), ExitCode.FAILURE)
     except OSError as error:
         where = error.filename or arguments.file
-        return _refuse(f"{where}: {brief(error)}", ExitCode.CANNOT_CREATE)
-    _tell(arguments.file, taken, is_json=arguments.json)
+        return _fail(f"{where}: {brief(error)}", ExitCode.CANNOT_CREATE)
+    _print_result(arguments.file, taken, is_json=arguments.json)
     return ExitCode.OK
 
 
-def _tell(path: Path, taken: Taken, *, is_json: bool) -> None:
+def _print_result(path: Path, taken: Taken, *, is_json: bool) -> None:
     size = path.stat().st_size
     if is_json:
-        say(json.dumps({"schema": SCHEMA, "file": str(path), "bytes": size, **asdict(taken)}))
+        print_line(
+            json.dumps({"schema": SCHEMA, "file": str(path), "bytes": size, **asdict(taken)})
+        )
         return
     config = "the configuration" if taken.has_config else "no configuration, as there is no file"
     state = "the state" if taken.has_state else "no state, as there is none yet"
-    say(f"{path}: {config}, {state}, {taken.segments} segments of the journal; {size} bytes")
+    print_line(f"{path}: {config}, {state}, {taken.segments} segments of the journal; {size} bytes")
     if taken.left_out:
-        complain(f"not in it: {', '.join(taken.left_out)}; --with-secrets adds them")
+        print_error(f"not in it: {', '.join(taken.left_out)}; --with-secrets adds them")
 
 
-def _refuse(message: str, code: ExitCode) -> int:
-    complain(f"tidegate backup: {message}")
+def _fail(message: str, code: ExitCode) -> int:
+    print_error(f"tidegate backup: {message}")
     return code

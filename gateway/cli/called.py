@@ -11,14 +11,16 @@ from pathlib import Path
 from gateway.cli.verbs import VERBS
 
 NAME = "tidegate"
-# `tidegate VERB`, but not at the beginning of a complaint, `tidegate VERB: `.
-_SAID = re.compile(rf"(?<![\w/.-]){NAME} (?=(?:{'|'.join(verb.name for verb in VERBS)})\b(?!:))")
+# `tidegate VERB`, but not at the beginning of an error, `tidegate VERB: `.
+_COMMAND_IN_TEXT = re.compile(
+    rf"(?<![\w/.-]){NAME} (?=(?:{'|'.join(verb.name for verb in VERBS)})\b(?!:))"
+)
 
 
 def runnable(text: str) -> str:
     """The same with every command in it as it can be typed."""
     command = this_command()
-    return text if command == NAME else _SAID.sub(lambda _: f"{command} ", text)
+    return text if command == NAME else _COMMAND_IN_TEXT.sub(lambda _: f"{command} ", text)
 
 
 def this_command() -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import in_time
 from gateway.config import ConfigError, Configuration, Problem, load
 from gateway.config.listing import as_toml, entries
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             _print_json(_refusal(error))
         else:
-            complain(str(error))
+            print_error(str(error))
         return ExitCode.CONFIGURATION
     if arguments.json:
         _print_json(_approval(configuration, arguments.show))
@@ -43,15 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_lines(configuration: Configuration, show: bool) -> None:
     for warning in configuration.warnings:
-        complain(f"warning: {warning}")
+        print_error(f"warning: {warning}")
     if show:
-        say("\n".join(as_toml(entries(configuration))))
+        print_line("\n".join(as_toml(entries(configuration))))
     # After a listing still TOML, so that the listing can be used as a file.
-    say("# ok" if show else "ok")
+    print_line("# ok" if show else "ok")
 
 
 def _print_json(answer: dict[str, Any]) -> None:
-    say(json.dumps({"schema": SCHEMA} | answer, indent=2))
+    print_line(json.dumps({"schema": SCHEMA} | answer, indent=2))
 
 
 def _refusal(error: ConfigError) -> dict[str, Any]:

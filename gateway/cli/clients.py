@@ -9,7 +9,7 @@ from gateway.admin.durations import duration
 from gateway.admin.http.queries import LIMIT_DEFAULT, LIMIT_MAX, OVERDUE, STATES
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import add_live_arguments, ago, ask_and_show, clock, counted, printable, size
-from gateway.cli.output import complain, put, say
+from gateway.cli.output import print_error, print_line, put
 from gateway.cli.tables import Column, table, terminal_columns
 
 COLUMNS = (
@@ -68,12 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
         "after": arguments.after,
         "limit": arguments.limit,
     }
-    asked = {name: value for name, value in wanted.items() if value is not None}
+    query = {name: value for name, value in wanted.items() if value is not None}
 
     def show(answer: Mapping[str, Any]) -> int:
         return show_one(answer, arguments.id) if arguments.id is not None else show_all(answer)
 
-    return ask_and_show(arguments, "/api/clients", CLIENTS_SCHEMA, asked, show)
+    return ask_and_show(arguments, "/api/clients", CLIENTS_SCHEMA, query, show)
 
 
 def limit(text: str) -> int:
@@ -88,13 +88,15 @@ def limit(text: str) -> int:
 def show_all(answer: Mapping[str, Any]) -> int:
     clients = answer["clients"]
     if not clients:
-        say(f"{printable(answer['gateway'])}: no such clients")
+        print_line(f"{printable(answer['gateway'])}: no such clients")
         return ExitCode.OK
     rows = [_row(client, answer["time"]) for client in clients]
     put("".join(f"{line}\n" for line in table(COLUMNS, rows, terminal_columns())))
     if answer["more"]:
         last = clients[-1]["id"]
-        say(f"and {answer['more']} more: --after {printable(last)!r} goes on, --limit shows more")
+        print_line(
+            f"and {answer['more']} more: --after {printable(last)!r} goes on, --limit shows more"
+        )
     return ExitCode.OK
 
 
@@ -132,7 +134,7 @@ def _short(seconds: float) -> str:
 
 def show_one(answer: Mapping[str, Any], client_id: str) -> int:
     if not answer["clients"]:
-        complain(f"tidegate clients: {answer['gateway']} knows no client {client_id!r}")
+        print_error(f"tidegate clients: {answer['gateway']} knows no client {client_id!r}")
         return ExitCode.FAILURE
     client = answer["clients"][0]
     for name, value in described(client, answer["time"]):

@@ -1,10 +1,10 @@
-"""`tidegate init`: a configuration file to start from. Never replaces one unless told to."""
+"""`tidegate init`: a configuration file to start from. Never replaces one without --force."""
 
 import argparse
 from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.config.template import template
 from gateway.host.causes import brief
 
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.file == STDOUT:
-        say(template().removesuffix("\n"))
+        print_line(template().removesuffix("\n"))
         return ExitCode.OK
     path = Path(arguments.file)
     try:
@@ -28,15 +28,15 @@ def run(arguments: argparse.Namespace) -> int:
         write(path)
     except (FileExistsError, IsADirectoryError):
         there = "is a folder" if path.is_dir() else "is there already; --force replaces it"
-        return _refuse(f"{path} {there}", ExitCode.CANNOT_CREATE)
+        return _fail(f"{path} {there}", ExitCode.CANNOT_CREATE)
     except PermissionError:
-        return _refuse(f"no permission to write {path}", ExitCode.PERMISSION)
+        return _fail(f"no permission to write {path}", ExitCode.PERMISSION)
     except FileNotFoundError:
         message = f"the folder {path.parent} does not exist; mkdir -p {path.parent} makes it"
-        return _refuse(message, ExitCode.CANNOT_CREATE)
+        return _fail(message, ExitCode.CANNOT_CREATE)
     except OSError as error:
-        return _refuse(f"cannot write {path}: {brief(error)}", ExitCode.CANNOT_CREATE)
-    complain(f"{path} is written; next: tidegate check {path}")
+        return _fail(f"cannot write {path}: {brief(error)}", ExitCode.CANNOT_CREATE)
+    print_error(f"{path} is written; next: tidegate check {path}")
     return ExitCode.OK
 
 
@@ -55,6 +55,6 @@ def _replace(path: Path) -> None:
     path.write_text(template(), encoding="utf-8")
 
 
-def _refuse(message: str, code: ExitCode) -> int:
-    complain(f"tidegate init: {message}")
+def _fail(message: str, code: ExitCode) -> int:
+    print_error(f"tidegate init: {message}")
     return code

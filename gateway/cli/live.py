@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.admin.durations import duration
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError
 
@@ -43,15 +43,15 @@ def ask_and_show(
     try:
         settings = configuration_of(arguments, os.environ).settings
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return ExitCode.CONFIGURATION
     try:
         answer = asking.ask(settings.admin.listen, path, schema, asked)
     except asking.NoAnswerError as reason:
-        complain(f"tidegate {arguments.verb}: {reason}; {HINT}")
+        print_error(f"tidegate {arguments.verb}: {reason}; {HINT}")
         return ExitCode.UNAVAILABLE
     if arguments.json:
-        say(json.dumps(answer, indent=2))
+        print_line(json.dumps(answer, indent=2))
         return ExitCode.OK
     return show(answer)
 

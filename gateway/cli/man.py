@@ -75,7 +75,7 @@ def page(program: Command, release: str, date: str) -> str:
         *_pairs("FILES", FILES),
         *_pairs("ENVIRONMENT", ENVIRONMENT),
         *_pairs("SIGNALS", SIGNALS),
-        *_pairs("EXIT STATUS", [(str(int(code)), said) for code, said in MEANING.items()]),
+        *_pairs("EXIT STATUS", [(str(int(code)), meaning) for code, meaning in MEANING.items()]),
         ".SH SEE ALSO",
         ".BR mosquitto (8),",
         ".BR systemctl (1),",
@@ -137,8 +137,8 @@ def _as_it_stands(text: str) -> Iterator[str]:
 
 def _pairs(title: str, pairs: "list[tuple[str, str]] | tuple[tuple[str, str], ...]") -> list[str]:
     lines = [f".SH {title}"]
-    for name, said in pairs:
-        lines += [".TP", f".B {_roff(name)}", _roff(said)]
+    for name, meaning in pairs:
+        lines += [".TP", f".B {_roff(name)}", _roff(meaning)]
     return lines
 
 

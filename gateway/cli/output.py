@@ -1,8 +1,8 @@
-"""Answers on stdout and complaints on stderr, by whatever is left of both.
+"""Answers on stdout and errors on stderr, by whatever is left of both.
 
 A full disk behind `> file`, or an output that the caller has closed, is reported and not shown as a
-traceback; a closed pipe is nobody's mistake and stays a BrokenPipeError, which `main` takes for the
-end. A complaint that cannot be written is lost.
+traceback; a closed pipe is no mistake and stays a BrokenPipeError, which `main` takes for the end.
+An error that cannot be written is lost.
 """
 
 import errno
@@ -40,7 +40,7 @@ def prepare() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     with failures_named():
         print(text, flush=True)
 
@@ -67,18 +67,18 @@ def failures_named() -> Iterator[None]:
         raise OutputError(error.strerror) from None
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     with suppress(OSError):
         print(runnable(text), file=sys.stderr)
 
 
 def abandon() -> None:
-    """The answer: else the interpreter flushes once more at its end, and complains."""
+    """The answer: else the interpreter flushes once more at its end, and prints an error."""
     _send_nowhere(sys.stdout)
 
 
 def close_quietly() -> None:
-    """Complaints that cannot be written do not change the exit code."""
+    """Errors that cannot be written do not change the exit code."""
     try:
         sys.stderr.flush()
     except (OSError, ValueError):

@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-SILENT_S = 0.7
+QUIET_S = 0.7
 TERMINAL_S = 0.1
 LINES_S = 5.0
 
 
 class Progress:
-    """`said` makes words of what has been done."""
+    """`text_for` describes what has been done."""
 
-    def __init__(self, said: Callable[[int], str], *, silent_s: float = SILENT_S) -> None:
-        self._said = said
+    def __init__(self, text_for: Callable[[int], str], *, quiet_s: float = QUIET_S) -> None:
+        self._text_for = text_for
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next_at = time.monotonic() + silent_s
+        self._next_at = time.monotonic() + quiet_s
         self._has_line = False
 
     def at(self, done: int) -> None:
@@ -28,10 +28,10 @@ class Progress:
             return
         self._next_at = now + (TERMINAL_S if self._is_terminal else LINES_S)
         if self._is_terminal:
-            _write(f"\r{self._said(done)}\x1b[K")
+            _write(f"\r{self._text_for(done)}\x1b[K")
             self._has_line = True
         else:
-            _write(f"{self._said(done)}\n")
+            _write(f"{self._text_for(done)}\n")
 
     def end(self) -> None:
         """Takes its line away again."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import USUAL_PATH, add_source_arguments, in_time
 from gateway.config import ConfigError, Configuration, Settings, load
 from gateway.host.causes import brief
@@ -62,22 +62,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.list:
-            _tell_contents(look(arguments.file), is_json=arguments.json)
+            _print_contents(look(arguments.file), is_json=arguments.json)
             return ExitCode.OK
         return _restore(arguments)
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return ExitCode.CONFIGURATION
     except BackupError as error:
-        return _refuse(str(error), ExitCode.FAILURE)
+        return _fail(str(error), ExitCode.FAILURE)
     except StateError as error:
-        return _refuse(str(error.strerror), ExitCode.UNAVAILABLE)
+        return _fail(str(error.strerror), ExitCode.UNAVAILABLE)
     except PermissionError as error:
         message = f"{error.filename}: no permission; run this with sudo"
-        return _refuse(message, ExitCode.PERMISSION)
+        return _fail(message, ExitCode.PERMISSION)
     except OSError as error:
         where = error.filename or arguments.file
-        return _refuse(f"{where}: {brief(error)}", ExitCode.CANNOT_CREATE)
+        return _fail(f"{where}: {brief(error)}", ExitCode.CANNOT_CREATE)
 
 
 def _restore(arguments: argparse.Namespace) -> int:
@@ -88,7 +88,7 @@ def _restore(arguments: argparse.Namespace) -> int:
         is_forced=arguments.force,
         with_readings=not arguments.without_readings,
     )
-    _tell_restored(restore(arguments.file, target, plan.settings), target, is_json=arguments.json)
+    _print_restored(restore(arguments.file, target, plan.settings), target, is_json=arguments.json)
     return ExitCode.OK
 
 
@@ -111,8 +111,8 @@ def _planned(arguments: argparse.Namespace) -> _Plan:
         try:
             settings = _settings(tried, arguments)
         except ConfigError as error:
-            complain("the configuration in the backup is not right for this release:")
-            complain(str(error).replace(str(tried), "config.toml"))
+            print_error("the configuration in the backup is not right for this release:")
+            print_error(str(error).replace(str(tried), "config.toml"))
             raise BackupError(
                 "nothing was changed; --without-config restores all but the configuration"
             ) from None
@@ -126,10 +126,10 @@ def _settings(path: Path | None, arguments: argparse.Namespace) -> Settings:
     return in_time(read).settings
 
 
-def _tell_contents(found: Contents, *, is_json: bool) -> None:
+def _print_contents(found: Contents, *, is_json: bool) -> None:
     head = found.head
     if is_json:
-        say(json.dumps({"schema": SCHEMA, **_as_json(found)}, indent=2))
+        print_line(json.dumps({"schema": SCHEMA, **_as_json(found)}, indent=2))
         return
     files = ", ".join(found.files) or "none"
     state = "none" if found.database_bytes is None else f"{found.database_bytes} bytes"
@@ -142,28 +142,32 @@ def _tell_contents(found: Contents, *, is_json: bool) -> None:
         ("journal", f"{found.segments} segments, {found.segment_bytes} bytes"),
         ("whole", "yes"),
     ):
-        say(f"{name:<12}{value}")
+        print_line(f"{name:<12}{value}")
 
 
-def _tell_restored(restored: Restored, target: Target, *, is_json: bool) -> None:
+def _print_restored(restored: Restored, target: Target, *, is_json: bool) -> None:
     if is_json:
-        told = {
+        document = {
             "state_dir": str(target.state_dir),
             "config_file": None if target.config is None else str(target.config),
             "missing": {key: str(path) for key, path in restored.missing},
             "kept": {key: str(path) for key, path in restored.kept},
         }
-        say(json.dumps({"schema": SCHEMA, **_as_json(restored.contents), **told}, indent=2))
+        print_line(
+            json.dumps({"schema": SCHEMA, **_as_json(restored.contents), **document}, indent=2)
+        )
         return
     head = restored.contents.head
-    say(f"{target.state_dir}: the state of {head.gateway} of {_time(head.taken_at)}")
+    print_line(f"{target.state_dir}: the state of {head.gateway} of {_time(head.taken_at)}")
     if target.config is not None:
-        say(f"{target.config}: its configuration")
+        print_line(f"{target.config}: its configuration")
     for key, path in restored.kept:
-        complain(f"{key} {path} is another file here and stays; --force replaces it")
+        print_error(f"{key} {path} is another file here and stays; --force replaces it")
     for key, path in restored.missing:
-        complain(f"{key} {path} is not in the backup and not here: put it there before the start")
-    complain("next: tidegate doctor; then start the gateway:  sudo systemctl start tidegate")
+        print_error(
+            f"{key} {path} is not in the backup and not here: put it there before the start"
+        )
+    print_error("next: tidegate doctor; then start the gateway:  sudo systemctl start tidegate")
 
 
 def _as_json(found: Contents) -> dict[str, Any]:
@@ -186,6 +190,6 @@ def _time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _refuse(message: str, code: ExitCode) -> int:
-    complain(f"tidegate restore: {message}")
+def _fail(message: str, code: ExitCode) -> int:
+    print_error(f"tidegate restore: {message}")
     return code

@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.app.exit_codes import ExitCode
 from gateway.app.service.notify import ServiceManager
 from gateway.cli.called import runnable
-from gateway.cli.output import complain
+from gateway.cli.output import print_error
 from gateway.cli.sources import (
     USUAL_PATH,
     OverdueConfigError,
@@ -44,24 +44,24 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         make_ready(DESCRIPTORS_MIN)
     except LimitError as error:
-        complain(f"tidegate run: {error}")
+        print_error(f"tidegate run: {error}")
         return ExitCode.UNAVAILABLE
     form = compiled.use(os.environ)  # first: a page for a wrong configuration imports some of it
     manager = ServiceManager.of(os.environ, os.getpid())
     try:
         configuration = in_time(lambda: configuration_for(arguments, os.environ))
     except OverdueConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return ExitCode.UNAVAILABLE  # a supervisor tries again
     except ConfigError as error:
         if arguments.no_wait:
-            complain(str(error))
+            print_error(str(error))
             return ExitCode.CONFIGURATION
-        _say(str(error))
-        mended = _fixed(arguments, error, manager)
-        if mended is None:
+        _report(str(error))
+        fixed = _fixed(arguments, error, manager)
+        if fixed is None:
             return ExitCode.CONFIGURATION
-        configuration = mended
+        configuration = fixed
     from gateway.app.daemon import serve
 
     return serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
@@ -81,22 +81,22 @@ def _fixed(
     listen = page_address(path, environment=os.environ, overrides=overrides)
     if listen is None:
         return None
-    mending = SafeMode(
+    safe_mode = SafeMode(
         load=lambda: configuration_for(arguments, os.environ),
         path=path,
         error=error,
-        say=_say,
+        report=_report,
         manager=manager,
     )
     try:
-        return mending.wait(listen)
+        return safe_mode.wait(listen)
     except AdminError as trouble:
-        _say(str(trouble))
+        _report(str(trouble))
         return None
 
 
-def _say(text: str) -> None:
-    """As `complain` does, but without waiting for a terminal or pipe that nobody reads: the page
+def _report(text: str) -> None:
+    """As `print_error` does, but without waiting for a terminal or pipe that is not read: the page
     that shows the same could not be reached, and SIGTERM would do nothing.
     """
     from gateway.admin.log.logs import say

@@ -13,7 +13,7 @@ from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.admin.http.operating import RELEASE_MINUTES_MAX
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import HINT, add_live_arguments, ask_and_show, printable
-from gateway.cli.output import complain, put, say
+from gateway.cli.output import print_error, print_line, put
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.cli.tables import Column, table, terminal_columns
 from gateway.config import ConfigError
@@ -80,11 +80,11 @@ def _add_action(
 
 def minutes(text: str) -> float:
     found = re.fullmatch(r"(\d{1,6})([smh])", text)
-    asked = 0.0 if found is None else int(found[1]) * _UNITS[found[2]]
-    if not 0 < asked <= RELEASE_MINUTES_MAX:
+    request = 0.0 if found is None else int(found[1]) * _UNITS[found[2]]
+    if not 0 < request <= RELEASE_MINUTES_MAX:
         most = f"{RELEASE_MINUTES_MAX // 60}h"
         raise argparse.ArgumentTypeError(f"such as 90s, 5m or 1h, at most {most}, not {text!r}")
-    return asked
+    return request
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -99,19 +99,19 @@ def _act(arguments: argparse.Namespace, for_minutes: float) -> int:
     try:
         settings = configuration_of(arguments, os.environ).settings
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return ExitCode.CONFIGURATION
-    asked = {"line": arguments.port, "minutes": for_minutes}
+    request = {"line": arguments.port, "minutes": for_minutes}
     try:
         password = acting.password_for(settings, arguments.password_file)
-        done = acting.act(settings.admin.listen, password, "release", asked)
+        done = acting.act(settings.admin.listen, password, "release", request)
     except asking.NoAnswerError as reason:
-        complain(f"tidegate serial: {reason}; {HINT}")
+        print_error(f"tidegate serial: {reason}; {HINT}")
         return ExitCode.UNAVAILABLE
     except acting.NotDoneError as error:
-        complain(f"tidegate serial: {error}")
+        print_error(f"tidegate serial: {error}")
         return error.code
-    say(json.dumps({"schema": SCHEMA, "done": done}) if arguments.json else done)
+    print_line(json.dumps({"schema": SCHEMA, "done": done}) if arguments.json else done)
     return ExitCode.OK
 
 

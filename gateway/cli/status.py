@@ -54,7 +54,7 @@ def described(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "journal", _journal(answer["journal"])
     if answer["ingest"]["is_on"]:
         yield "ingest", _ingest(answer["ingest"])
-    yield "on MQTT", _notices(answer["notices"])
+    yield "on MQTT", _presence(answer["notices"])
     yield "rates", _rates(answer)
     for number, link in enumerate(answer["links"]):
         received, sent = link["datagrams_received"], link["datagrams_sent"]
@@ -84,10 +84,10 @@ def _upstream(answer: Mapping[str, Any]) -> str:
 
 def _clients(answer: Mapping[str, Any]) -> str:
     by_state = answer["clients_by_state"]
-    said = [f"{by_state[state]} {state}" for state in STATES_SHOWN if by_state.get(state)]
+    parts = [f"{by_state[state]} {state}" for state in STATES_SHOWN if by_state.get(state)]
     if answer["clients_overdue"]:
-        said.append(f"{answer['clients_overdue']} of these overdue")
-    return ", ".join(said) or "none yet"
+        parts.append(f"{answer['clients_overdue']} of these overdue")
+    return ", ".join(parts) or "none yet"
 
 
 def _waiting(messages: int) -> str:
@@ -113,23 +113,27 @@ def _journal(journal: Mapping[str, Any]) -> str:
 
 
 def _ingest(ingest: Mapping[str, Any]) -> str:
-    age, heard = ingest["oldest_age_s"], ingest["heard_age_s"]
+    age, last_received_s = ingest["oldest_age_s"], ingest["heard_age_s"]
     oldest = "" if age is None else f", the oldest for {duration(age)}"
-    last = "nothing heard of it" if heard is None else f"last heard {duration(heard)} ago"
+    last = (
+        "nothing heard of it"
+        if last_received_s is None
+        else f"last heard {duration(last_received_s)} ago"
+    )
     return (
         f"{ingest['kept']} readings kept until ingested{oldest}; {last}, "
         f"{ingest['ingested']} ingested, {ingest['sent_again']} sent again"
     )
 
 
-def _notices(notices: Mapping[str, Any]) -> str:
-    devices, announced = notices["devices"], notices["announced"]
-    said = ["no presence of devices" if devices is None else f"{counted(devices, 'device')} told"]
+def _presence(presence: Mapping[str, Any]) -> str:
+    devices, announced = presence["devices"], presence["announced"]
+    parts = ["no presence of devices" if devices is None else f"{counted(devices, 'device')} told"]
     if announced is not None:
-        said.append(f"{announced} announced to Home Assistant")
-    if notices["waiting"]:
-        said.append(f"{notices['waiting']} due")
-    return f"{', '.join(said)}, at {printable(notices['topic'])}/"
+        parts.append(f"{announced} announced to Home Assistant")
+    if presence["waiting"]:
+        parts.append(f"{presence['waiting']} due")
+    return f"{', '.join(parts)}, at {printable(presence['topic'])}/"
 
 
 def _rates(answer: Mapping[str, Any]) -> str:

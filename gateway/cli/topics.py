@@ -9,7 +9,7 @@ from gateway.admin.topics import TOPICS_SCHEMA
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.clients import limit
 from gateway.cli.live import add_live_arguments, ask_and_show, printable, size
-from gateway.cli.output import complain, put, say
+from gateway.cli.output import print_error, print_line, put
 from gateway.cli.tables import Column, table, terminal_columns
 
 COLUMNS = (
@@ -56,12 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
         "after": arguments.after,
         "limit": arguments.limit,
     }
-    asked = {name: value for name, value in wanted.items() if value is not None}
+    query = {name: value for name, value in wanted.items() if value is not None}
 
     def show(answer: Mapping[str, Any]) -> int:
         return show_one(answer, arguments.name) if arguments.name is not None else show_all(answer)
 
-    return ask_and_show(arguments, "/api/topics", TOPICS_SCHEMA, asked, show)
+    return ask_and_show(arguments, "/api/topics", TOPICS_SCHEMA, query, show)
 
 
 # A list
@@ -70,14 +70,16 @@ def run(arguments: argparse.Namespace) -> int:
 def show_all(answer: Mapping[str, Any]) -> int:
     topics = answer["topics"]
     if not topics:
-        say(f"{printable(answer['gateway'])}: no such topics")
+        print_line(f"{printable(answer['gateway'])}: no such topics")
         return ExitCode.OK
     rows = [_row(topic) for topic in topics]
     put("".join(f"{line}\n" for line in table(COLUMNS, rows, terminal_columns())))
     if answer["more"]:
         least = "" if answer["more_is_exact"] else "at least "
         last = printable(topics[-1]["topic"])
-        say(f"and {least}{answer['more']} more: --after {last!r} goes on, --limit shows more")
+        print_line(
+            f"and {least}{answer['more']} more: --after {last!r} goes on, --limit shows more"
+        )
     return ExitCode.OK
 
 
@@ -122,7 +124,7 @@ def _upstream(topic: Mapping[str, Any]) -> str:
 
 def show_one(answer: Mapping[str, Any], name: str) -> int:
     if not answer["topics"]:
-        complain(f"tidegate topics: {answer['gateway']} knows no topic or filter {name!r}")
+        print_error(f"tidegate topics: {answer['gateway']} knows no topic or filter {name!r}")
         return ExitCode.FAILURE
     topic = answer["topics"][0]
     number, retained = topic["predefined_id"], topic["retained_bytes"]

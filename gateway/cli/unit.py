@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
 from gateway.app.service.unit import serial_groups, sysusers, unit
-from gateway.cli.output import complain, put
+from gateway.cli.output import print_error, put
 
 DEBIAN_COMMAND = Path("/usr/bin/tidegate")
 DEBIAN_GROUPS = ("dialout", "plugdev")  # of base-passwd, so on every Debian
@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         return ExitCode.OK
     command = DEBIAN_COMMAND if arguments.debian else arguments.command or this_command()
     if command is None:
-        complain("tidegate unit: this is no installed command: name one with --command")
+        print_error("tidegate unit: this is no installed command: name one with --command")
         return ExitCode.FAILURE
     if command.is_relative_to(Path.home()):
-        complain(
+        print_error(
             f"warning: {command} is below {Path.home()}, where the service may not look; "
             "docs/service.md says how to install for the whole machine"
         )

@@ -87,7 +87,7 @@ def _assign(parts: Sequence[str], text: str, origin: Origin, gathering: Gatherin
 def _step(
     node: Node, path: KeyPath, part: str, origin: Origin, gathering: Gathering
 ) -> tuple[Node, KeyPath] | None:
-    """One part further down, or a complaint and nothing."""
+    """One part further down, or a problem and nothing."""
     match node:
         case Table():
             inner = node.part(part)

@@ -141,7 +141,7 @@ def _check_keeping(settings: Settings, gathering: Gathering) -> None:
 
 
 def _is_udp_clear(settings: Settings, gathering: Gathering) -> bool:
-    """Whether UDP is served, or switched off as a whole; complains of what is neither.
+    """Whether UDP is served, or switched off as a whole; reports what is neither.
 
     Its other keys stay allowed: who switches it off by a variable need not edit the file.
     """

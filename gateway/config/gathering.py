@@ -34,7 +34,7 @@ class Gathering:
         # The entries of each array of tables that a source gave, by who gave them first.
         self.entries: dict[KeyPath, list[Origin]] = {}
         # Keys that were given, perhaps under a misspelled name, but not understood: checks of
-        # them would only repeat the complaint. None in it means that nothing is certain.
+        # them would only repeat the problem. None in it means that nothing is certain.
         self.unclear: set[KeyPath | None] = set()
         self._problems: list[Problem] = []
         self._left_out = 0

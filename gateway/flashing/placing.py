@@ -67,7 +67,7 @@ def place(placing: Placing, files: Sequence[BoardFile], report: Report) -> int:
         wrong = [file for file in missing if there.get(file.path) != file.digest]
         if not wrong:
             return len(missing)
-        report.say(f"{', '.join(file.path for file in wrong)} did not arrive whole; again")
+        report.print_line(f"{', '.join(file.path for file in wrong)} did not arrive whole; again")
         missing = wrong
     placing.remove(STARTS)
     text = f"{wrong[0].path} did not arrive whole in {ATTEMPTS_MAX} attempts: try another cable"

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Report(Protocol):
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """One line, for good."""
 
     def at(self, what: str, done: int, total: int) -> None:

@@ -107,7 +107,7 @@ async def outcome_over_a_lossy_link(folder: Path, copied: float) -> tuple[Seen, 
             device = SimulatedSensor(
                 name, sensor.qos, 0.1, clock.unix_offset_s, Random(dice.random()), PACE
             )
-            link = SensorLink(device, seen.news)
+            link = SensorLink(device, seen.sensor_event)
             await link.open("127.0.0.1", relay_port)
             stack.callback(link.close)
             assert link.transport is not None

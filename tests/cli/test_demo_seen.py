@@ -23,10 +23,10 @@ from gateway.cli.demo.summary import summary_json, summary_lines
 from gateway.cli.sensors import senml
 from gateway.cli.sensors.client_effects import (
     Acknowledged,
-    AwayReason,
+    ConversationEnded,
+    EndReason,
     FellAsleep,
     Retransmitted,
-    WentAway,
 )
 from gateway.cli.sensors.sensor import Published, Refused, Unreadable
 from gateway.frames import Pubrel
@@ -102,7 +102,7 @@ def test_a_command_of_the_user_is_seen_at_the_broker_and_confirmed_too() -> None
 def test_a_command_that_is_no_interval_is_never_confirmed() -> None:
     seen = a_view()
     seen.message("demo/sensor-1/set", b"\x1b[2Jsoon", 0, 100.0)
-    (notice,) = seen.news("sensor-1", Refused("?[2Jsoon"))
+    (notice,) = seen.sensor_event("sensor-1", Refused("?[2Jsoon"))
     text = "refused the command '?[2Jsoon': not a number of seconds"
     assert notice == Notice("sensor-1", text)
     assert len(arrives(seen, taken=100.1, now=100.2)) == 1
@@ -121,8 +121,8 @@ def test_strange_topics_and_payloads_are_no_readings() -> None:
 
 def test_a_reading_that_was_acknowledged_and_did_not_arrive_is_missing() -> None:
     seen = a_view()
-    seen.news("sensor-1", Published())
-    seen.news("sensor-1", Acknowledged(b""))
+    seen.sensor_event("sensor-1", Published())
+    seen.sensor_event("sensor-1", Acknowledged(b""))
     assert not seen.all_arrived()
     arrives(seen, taken=100.0, now=100.1)
     assert seen.all_arrived()
@@ -130,10 +130,10 @@ def test_a_reading_that_was_acknowledged_and_did_not_arrive_is_missing() -> None
 
 def test_retransmissions_reconnects_and_unreadable_datagrams_are_counted() -> None:
     seen = a_view()
-    seen.news("sensor-1", Retransmitted(Pubrel(1)))
-    (notice,) = seen.news("sensor-1", WentAway(AwayReason.SILENCE))
+    seen.sensor_event("sensor-1", Retransmitted(Pubrel(1)))
+    (notice,) = seen.sensor_event("sensor-1", ConversationEnded(EndReason.SILENCE))
     assert notice == Notice("sensor-1", "connects again: no answer")
-    (notice,) = seen.news("sensor-1", Unreadable("length octet is 0"))
+    (notice,) = seen.sensor_event("sensor-1", Unreadable("length octet is 0"))
     assert notice == Notice("sensor-1", "got an unreadable datagram: length octet is 0")
     sensor = seen.sensors["sensor-1"]
     assert (sensor.retransmitted, sensor.reconnects, sensor.unreadable) == (1, 1, 1)
@@ -161,7 +161,7 @@ def test_a_command_to_one_that_sleeps_is_said_to_wait() -> None:
     seen.presence("sensor-1", "asleep until 14:32:05")
     (asleep,) = seen.command(sensor, b"5", 101.0, ours=True)
     assert line_for(asleep) == "down  demo/sensor-1/set  5  (waits: asleep until 14:32:05)"
-    seen.news("sensor-1", FellAsleep(3))
+    seen.sensor_event("sensor-1", FellAsleep(3))
     text = "\n".join(summary_lines(seen))
     assert "Asleep: 1 sensors, 1 times; they obeyed 0 commands after waking" in text
 

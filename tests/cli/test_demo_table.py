@@ -39,7 +39,7 @@ def drawn(seen: Seen, width: int, height: int, notice: Notice | None = None) -> 
     table = LiveTable(console)
     table.opened(PORTS, seen)
     if notice is not None:
-        table.tell(notice)
+        table.show(notice)
     with console.capture() as capture:
         console.print(table.picture())
     table.close()

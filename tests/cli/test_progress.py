@@ -21,7 +21,7 @@ def test_a_short_job_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_long_job_writes_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(said, silent_s=0.0)
+    progress = Progress(said, quiet_s=0.0)
     for done in range(1000):
         progress.at(done)
     progress.end()
@@ -34,7 +34,7 @@ def test_on_a_terminal_it_is_one_line_that_goes_away_again(
     mine, theirs = os.openpty()
     with os.fdopen(mine, "rb", buffering=0) as shown, os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        progress = Progress(said, silent_s=0.0)
+        progress = Progress(said, quiet_s=0.0)
         progress.at(7)
         assert shown.read(100) == b"\r7 done\x1b[K"
         progress.at(8)  # too soon after it
@@ -44,6 +44,6 @@ def test_on_a_terminal_it_is_one_line_that_goes_away_again(
 
 def test_without_stderr_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    progress = Progress(said, silent_s=0.0)
+    progress = Progress(said, quiet_s=0.0)
     progress.at(1)
     progress.end()

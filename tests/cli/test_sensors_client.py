@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from gateway.cli.sensors.client import READINGS_WAITING_MAX, TOPICS_MAX, SensorClient
 from gateway.cli.sensors.client_effects import (
     Acknowledged,
-    AwayReason,
     Connected,
+    ConversationEnded,
     Dropped,
     DropReason,
     Effect,
-    Left,
+    EndReason,
+    Finished,
     Received,
     Retransmitted,
     Send,
-    WentAway,
 )
 from gateway.cli.sensors.client_states import TRANSITIONS, Input, State
 from gateway.cli.sensors.pace import Pace
@@ -103,7 +103,7 @@ def test_an_answer_with_another_message_id_is_not_ours() -> None:
 def test_a_refused_connect_is_tried_again_after_a_pause() -> None:
     client = a_client()
     client.connect(now=0.0)
-    assert client.receive(Connack(3), now=1.0) == [WentAway(AwayReason.REFUSED)]
+    assert client.receive(Connack(3), now=1.0) == [ConversationEnded(EndReason.REFUSED)]
     assert client.wake_at() == 1.5
     assert client.handle_time(now=1.5) == [Send(Connect(b"s1", 60))]
 
@@ -119,14 +119,14 @@ def test_congestion_makes_it_wait_and_repeat() -> None:
 
 def test_a_disconnect_of_the_gateway_makes_it_connect_again() -> None:
     client = a_ready_client()
-    assert client.receive(Disconnect(), now=3.0) == [WentAway(AwayReason.TOLD)]
+    assert client.receive(Disconnect(), now=3.0) == [ConversationEnded(EndReason.BY_GATEWAY)]
     assert client.handle_time(now=3.5) == [Send(Connect(b"s1", 60))]
 
 
 def test_leaving_is_complete_when_the_gateway_answers() -> None:
     client = a_ready_client()
     assert client.leave(now=1.0) == [Send(Disconnect())]
-    assert client.receive(Disconnect(), now=1.1) == [Left()]
+    assert client.receive(Disconnect(), now=1.1) == [Finished()]
     assert client.wake_at() is None
     assert client.publish(b"late", now=2.0) == []
 
@@ -136,7 +136,7 @@ def test_leaving_without_an_answer_ends_after_the_retries() -> None:
     client.leave(now=0.0)
     for now in (2.0, 4.0, 6.0):
         assert sent(client.handle_time(now)) == [Disconnect()]
-    assert client.handle_time(now=8.0) == [Left()]
+    assert client.handle_time(now=8.0) == [Finished()]
     assert client.wake_at() is None
 
 
@@ -167,7 +167,7 @@ def test_a_clean_one_that_came_back_leaves_no_session_behind() -> None:
     assert client.receive(Disconnect(), now=4.1) == []
     assert sent(client.receive(Connack(0), now=4.2)) == [Disconnect()]
     assert client.receive(Connack(0), now=4.3) == [], "a copy"
-    assert client.receive(Disconnect(), now=4.4) == [Left()]
+    assert client.receive(Disconnect(), now=4.4) == [Finished()]
 
 
 def test_a_clean_one_that_was_never_away_just_says_goodbye() -> None:
@@ -177,7 +177,7 @@ def test_a_clean_one_that_was_never_away_just_says_goodbye() -> None:
 
 
 def test_leaving_before_it_ever_connected_says_nothing_on_the_air() -> None:
-    assert a_client().leave(now=0.0) == [Left()]
+    assert a_client().leave(now=0.0) == [Finished()]
 
 
 # Readings up
@@ -231,7 +231,7 @@ def test_after_n_retry_it_connects_again_and_the_reading_goes_first_with_its_id(
     client.publish(b"21.5", now=0.0)
     for now in (2.0, 4.0, 6.0):
         client.handle_time(now)
-    assert client.handle_time(now=8.0) == [WentAway(AwayReason.SILENCE)]
+    assert client.handle_time(now=8.0) == [ConversationEnded(EndReason.SILENCE)]
     client.handle_time(now=8.5)
     client.receive(Connack(0), now=8.5)
     client.receive(Regack(9, 4, 0), now=8.5)
@@ -379,7 +379,7 @@ def test_a_gateway_that_answers_no_ping_is_left() -> None:
     client = a_ready_client(qos=0)
     for now in (30.0, 32.0, 34.0, 36.0):
         assert sent(client.handle_time(now)) == [Pingreq()]
-    assert client.handle_time(now=38.0) == [WentAway(AwayReason.SILENCE)]
+    assert client.handle_time(now=38.0) == [ConversationEnded(EndReason.SILENCE)]
 
 
 # Anything at any time

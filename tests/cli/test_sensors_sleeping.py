@@ -9,13 +9,13 @@ import pytest
 from gateway.cli.sensors.client import SensorClient
 from gateway.cli.sensors.client_effects import (
     Acknowledged,
-    AwayReason,
+    ConversationEnded,
     Effect,
+    EndReason,
     FellAsleep,
-    Left,
+    Finished,
     Received,
     Send,
-    WentAway,
 )
 from gateway.cli.sensors.client_states import State
 from gateway.cli.sensors.pace import Pace
@@ -125,20 +125,20 @@ def test_a_lost_pingresp_is_asked_for_again_and_silence_leads_to_connect() -> No
     client = a_sleeper()
     client.handle_time(now=10.0)
     assert sent(client.handle_time(now=12.0)) == [Pingreq(b"s1")]
-    assert client.handle_time(now=14.0) == [WentAway(AwayReason.SILENCE)]
+    assert client.handle_time(now=14.0) == [ConversationEnded(EndReason.SILENCE)]
     assert client.handle_time(now=14.5) == [Send(Connect(b"s1", 60))]
 
 
 def test_one_that_fetches_from_a_gateway_that_forgot_it_connects_again() -> None:
     client = a_sleeper()
     client.handle_time(now=10.0)
-    assert client.receive(Disconnect(), now=10.1) == [WentAway(AwayReason.TOLD)]
+    assert client.receive(Disconnect(), now=10.1) == [ConversationEnded(EndReason.BY_GATEWAY)]
 
 
 def test_it_says_goodbye_from_its_sleep() -> None:
     client = a_sleeper()
     assert client.leave(now=2.0) == [Send(Disconnect())]
-    assert client.receive(Disconnect(), now=2.1) == [Left()]
+    assert client.receive(Disconnect(), now=2.1) == [Finished()]
     assert client.wake_at() is None
 
 

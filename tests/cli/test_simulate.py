@@ -154,7 +154,7 @@ def test_readings_that_a_dead_gateway_left_open_are_told(
     gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleets, "SETTLE_S", 0.5)
-    monkeypatch.setattr(fleets, "LEAVE_S", 0.5)
+    monkeypatch.setattr(fleets, "DISCONNECT_S", 0.5)
     fleet = Fleet(Plan(("127.0.0.1", gateway.port), 2, seconds=3.0, interval=0.5, qos=(1,)))
 
     async def story() -> None:
@@ -169,7 +169,7 @@ def test_readings_that_a_dead_gateway_left_open_are_told(
 
 
 def test_where_nobody_answers_it_says_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleets, "NOBODY_S", 0.3)
+    monkeypatch.setattr(fleets, "CONNECT_S_MAX", 0.3)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         fleet = Fleet(Plan(("127.0.0.1", silent.getsockname()[1]), 1))
@@ -237,7 +237,7 @@ def test_quantiles_are_values_that_were_seen() -> None:
 def test_of_many_latencies_a_bounded_number_is_kept() -> None:
     tally = Tally(Random(1))
     for number in range(LATENCIES_MAX + 1000):
-        tally.news("sim-1", Acknowledged(b"", float(number)))
+        tally.on_event("sim-1", Acknowledged(b"", float(number)))
     assert len(tally.latencies_s) == LATENCIES_MAX
     assert max(tally.latencies_s) > LATENCIES_MAX - 1, "later ones have their place as well"
     assert tally.latency_s_max == LATENCIES_MAX + 999

@@ -11,7 +11,7 @@ class KeptReport:
         self.progress: list[tuple[str, int, int]] = []
         self._on_progress = on_progress
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self.said.append(text)
 
     def at(self, what: str, done: int, total: int) -> None:

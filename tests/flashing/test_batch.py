@@ -107,7 +107,7 @@ def test_a_pico_that_was_a_drive_and_is_a_port_then_is_one_board(
     drive, port, other = ("drive", "/media/RPI-RP2"), ("port", "ACM0"), ("port", "ACM1")
     plugged: set[tuple[str, str]] = {drive}
     monkeypatch.setattr(batch, "_there", lambda arguments: plugged)
-    monkeypatch.setattr(batch, "SETTLE_S", 0.0)
+    monkeypatch.setattr(batch, "PORT_READY_S", 0.0)
     places = batch._places(argparse.Namespace())
     assert next(places) == drive
     plugged = {port}  # it was given MicroPython

@@ -13,11 +13,11 @@ PROGRAM = """
 import time
 from gateway.cli.flash.reporting import TerminalReport
 report = TerminalReport()
-report.say("begun")
+report.print_line("begun")
 for done in range(1, 5):
     report.at("uploading", done, 4)
     time.sleep(0.4)
-report.say("done")
+report.print_line("done")
 """
 
 

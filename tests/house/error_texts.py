@@ -1,6 +1,6 @@
 """The sentences of the gateway that a person may get to see, gathered from its code.
 
-They are what is logged as a warning or an error, what is complained of on the command line, and
+They are what is logged as a warning or an error, printed as an error on the command line, and
 what is raised with a sentence. Of each the longest piece between two values is taken: by that a
 person would search for it.
 """

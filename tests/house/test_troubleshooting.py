@@ -36,7 +36,7 @@ def test_every_reason_for_a_drop_is_in_the_document() -> None:
     [
         ('log.warning("%s: the tide is out, wait", x)', "the tide is out, wait"),
         ('raise LinkError(f"{x}: the tide is out") from e', "the tide is out"),
-        ('add_problem(f"no tide is at {x}: wait")', "no tide is at"),
+        ('print_error(f"no tide is at {x}: wait")', "no tide is at"),
         ('_log.error("the tide is out")', "the tide is out"),
     ],
 )

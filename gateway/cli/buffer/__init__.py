@@ -10,7 +10,7 @@ import os
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer import export, overview, peek
 from gateway.cli.buffer.on_disk import BufferError
-from gateway.cli.output import complain
+from gateway.cli.output import print_error
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError
 
@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         configuration = configuration_of(arguments, os.environ)
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return ExitCode.CONFIGURATION
     try:
         return ACTIONS.get(arguments.action, overview.run)(arguments, configuration.settings)
     except BufferError as error:
-        complain(f"tidegate buffer: {error}")
+        print_error(f"tidegate buffer: {error}")
         return error.code

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import BufferError, waiting
-from gateway.cli.output import complain, put
+from gateway.cli.output import print_error, put
 from gateway.cli.progress import Progress
 from gateway.config.settings import Settings
 from gateway.host.causes import brief
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         count = _export(settings, put)
     else:
         count = _to_file(Path(arguments.output), settings, is_forced=arguments.force)
-    complain(f"{count} readings exported; all of them still wait")
+    print_error(f"{count} readings exported; all of them still wait")
     return ExitCode.OK
 
 

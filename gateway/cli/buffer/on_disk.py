@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain
+from gateway.cli.output import print_error
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB
 from gateway.core.values import Reading
@@ -41,10 +41,10 @@ def waiting(folder: Path) -> Iterator[Reading]:
             )
         size = taken_bytes(folder)
         if size > LARGE_BYTES:
-            complain(f"reading {size // MIB} MiB in {folder}")
+            print_error(f"reading {size // MIB} MiB in {folder}")
         look = Inspection(folder, Clocks(now(), unix_ms_at_zero(), read_boot_id(), recent_s=0.0))
         for damage in look.report.damaged:
-            complain(f"damaged: {damage}")
+            print_error(f"damaged: {damage}")
         yield from look.unfinished()
 
 

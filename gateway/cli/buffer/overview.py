@@ -9,7 +9,7 @@ from gateway.admin.durations import duration
 from gateway.admin.http.answers import BUFFER_SCHEMA
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.progress import Progress
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB, Settings
@@ -22,20 +22,20 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
     try:
         listen = settings.admin.listen
-        told = asking.ask_this(listen, settings.gateway.name, "/api/buffer", BUFFER_SCHEMA)
-        answer = told | {"source": "gateway"}
+        found = asking.ask_this(listen, settings.gateway.name, "/api/buffer", BUFFER_SCHEMA)
+        answer = found | {"source": "gateway"}
         assert listen is not None
         where = f"running, http://{asking.reachable(listen)}"
     except asking.NoAnswerError as reason:
         if not arguments.json:
-            complain(f"{reason}; read from files, which know no rates and no drops")
+            print_error(f"{reason}; read from files, which know no rates and no drops")
         answer = _from_files(settings) | {"source": "files"}
         where = f"files in {settings.gateway.journal_dir}"
     if arguments.json:
-        say(json.dumps(answer, indent=2))
+        print_line(json.dumps(answer, indent=2))
         return ExitCode.OK
     for name, value in described(answer, where):
-        say(f"{name:<12}{value}")
+        print_line(f"{name:<12}{value}")
     return ExitCode.OK
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from gateway.admin.durations import duration
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.output import say
+from gateway.cli.output import print_line
 from gateway.config.settings import Settings
 from gateway.config.spelling import printable, shortened
 from gateway.core.values import Reading
@@ -53,12 +53,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             as_json(name, one) | {"age_s": age_s(one, now()), "shown": shown(one.payload)}
             for one in readings
         ]
-        say(json.dumps({"schema": SCHEMA, "gateway": name, "readings": documents}, indent=2))
+        print_line(json.dumps({"schema": SCHEMA, "gateway": name, "readings": documents}, indent=2))
     elif readings:
         for line in _table([HEAD, *map(_row, readings)]):
-            say(line)
+            print_line(line)
     else:
-        say("nothing waits")
+        print_line("nothing waits")
     return ExitCode.OK
 
 

@@ -1,7 +1,7 @@
-"""`tidegate demo`: the whole of Tidegate on one machine, alive in the terminal.
+"""`tidegate demo`: the whole of Tidegate on one machine, shown in the terminal.
 
 A real mosquitto, the real gateway and simulated sensors that speak MQTT-SN over real UDP. Only the
-verb is here; `play` says what runs in which order. What the demo needs beyond the gateway itself
+verb is here; `demo` says what runs in which order. What the demo needs beyond the gateway itself
 (aiomqtt, rich) is imported when it runs, so that the other verbs start without it.
 """
 
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.demo.failure import DemoError
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 
 if TYPE_CHECKING:
-    from gateway.cli.demo.play import Play
+    from gateway.cli.demo.play import Demo
     from gateway.cli.demo.screen import Screen
 
 SENSORS_DEFAULT = 5
@@ -64,36 +64,36 @@ def run(arguments: argparse.Namespace) -> int:
     table = not (arguments.json or arguments.plain) and sys.stdout.isatty()
     try:
         _require("aiomqtt", *(["rich"] if table else []))
-        play = _play(arguments, _screen(arguments.json, table))
+        demo = _demo(arguments, _screen(arguments.json, table))
         began = time.monotonic()
-        failure = _perform(play)
+        failure = _perform(demo)
     except DemoError as failed:
-        _tell_failure(failed)
+        _print_failure(failed)
         return failed.code
     if failure is not None:
-        _tell_failure(failure)
-        _tell_kept(play, arguments.keep)
+        _print_failure(failure)
+        _print_kept_folder(demo, arguments.keep)
         return failure.code
-    _show_summary(play, time.monotonic() - began, arguments)
-    problem = play.seen.missing()
+    _show_summary(demo, time.monotonic() - began, arguments)
+    problem = demo.seen.missing()
     if problem is not None and arguments.seconds is not None:
-        complain(problem)
+        print_error(problem)
         return ExitCode.FAILURE
     return ExitCode.OK
 
 
-def _perform(play: Play) -> DemoError | None:
+def _perform(demo: Demo) -> DemoError | None:
     try:
-        asyncio.run(play.run())
+        asyncio.run(demo.run())
     except DemoError as failure:
         return failure
     return None
 
 
-def _play(arguments: argparse.Namespace, screen: Screen) -> Play:
-    from gateway.cli.demo.play import Play
+def _demo(arguments: argparse.Namespace, screen: Screen) -> Demo:
+    from gateway.cli.demo.play import Demo
 
-    return Play(
+    return Demo(
         sensors=arguments.sensors,
         seconds=arguments.seconds,
         seed=arguments.seed,
@@ -113,31 +113,31 @@ def _screen(as_json: bool, table: bool) -> Screen:
         from gateway.cli.demo.table import LiveTable
 
         return LiveTable(Console())  # obeys NO_COLOR by itself
-    return Lines(say)
+    return Lines(print_line)
 
 
-def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> None:
+def _show_summary(demo: Demo, seconds: float, arguments: argparse.Namespace) -> None:
     from gateway.cli.demo.summary import summary_json, summary_lines
 
     if arguments.json:
-        kept = play.folder if arguments.keep else None
-        say(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
+        kept = demo.folder if arguments.keep else None
+        print_line(json.dumps(summary_json(demo.seen, seconds, kept), indent=2))
     else:
-        say("\n".join(["", *summary_lines(play.seen)]))
-    _tell_kept(play, arguments.keep)
+        print_line("\n".join(["", *summary_lines(demo.seen)]))
+    _print_kept_folder(demo, arguments.keep)
 
 
-def _tell_kept(play: Play, keep: bool) -> None:
-    if keep and play.folder is not None:
-        complain(f"Logs and state are kept in {play.folder}")
+def _print_kept_folder(demo: Demo, keep: bool) -> None:
+    if keep and demo.folder is not None:
+        print_error(f"Logs and state are kept in {demo.folder}")
 
 
-def _tell_failure(failure: DemoError) -> None:
-    complain(f"tidegate demo: {failure}")
+def _print_failure(failure: DemoError) -> None:
+    print_error(f"tidegate demo: {failure}")
     if failure.evidence:
-        complain("The last lines of its log:")
+        print_error("The last lines of its log:")
         for line in failure.evidence.splitlines():
-            complain(f"  {line}")
+            print_error(f"  {line}")
 
 
 def _require(*names: str) -> None:

@@ -14,7 +14,7 @@ from gateway.cli.demo.failure import DemoError
 
 SYSTEM_PLACES = ("/usr/sbin", "/usr/local/sbin")  # not on a user's PATH
 START_S = 10.0
-LOOK_AGAIN_S = 0.02
+POLL_S = 0.02
 
 CONFIGURATION = """\
 # Written by `tidegate demo`.
@@ -70,7 +70,7 @@ async def _accepts(broker: Child, port: int) -> None:
                     _, writer = await asyncio.open_connection("127.0.0.1", port)
                     writer.close()
                     return
-                await asyncio.sleep(LOOK_AGAIN_S)
+                await asyncio.sleep(POLL_S)
     except TimeoutError:
         raise broker.failed(f"The broker did not open port {port} within {START_S:g} s.") from None
     raise await broker.ended()

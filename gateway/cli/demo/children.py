@@ -30,7 +30,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 LIBC = ctypes.CDLL(None, use_errno=True)  # loaded here: after a fork is no time to import
 
 
-def die_with(parent: int) -> Callable[[], None]:
+def kill_with(parent: int) -> Callable[[], None]:
     """What a new child does before it becomes the program."""
 
     def before_exec() -> None:
@@ -70,7 +70,7 @@ class Child:
                 stderr=output,
                 env=environment,
                 process_group=0,
-                preexec_fn=die_with(os.getpid()),
+                preexec_fn=kill_with(os.getpid()),
                 **identity,
             )
         return cls(name, log, running)

@@ -15,7 +15,7 @@ from gateway.cli.demo.children import Child
 from gateway.frames import Connack, Connect, Disconnect, MalformedFrame, decode, encode
 
 START_S = 20.0  # a small board needs seconds for the imports alone
-ASK_AGAIN_S = 0.05
+RETRY_S = 0.05
 PROBE_ID = b"demo-probe"
 PACKAGE_PLACE = Path(__file__).parents[3]  # the folder that holds the package `gateway`
 
@@ -107,7 +107,7 @@ async def _answers(started: Child, port: int) -> None:
                 if started.running.returncode is not None:
                     raise await started.ended()
                 transport.sendto(encode(Connect(PROBE_ID, 10, clean_session=True)))
-                await _wait_for(probe.answered, ASK_AGAIN_S)
+                await _wait_for(probe.answered, RETRY_S)
             transport.sendto(encode(Disconnect()))
     except TimeoutError:
         message = f"The gateway did not answer on UDP port {port} within {START_S:g} s."

@@ -1,4 +1,4 @@
-"""The demo from its first to its last moment: what is started, in which order, and ended.
+"""The demo from start to end: what is started, in which order, and ended.
 
 Order: folder, broker, gateway, watcher, sensors; and back. Whatever goes wrong in between, all that
 was started is ended, and a signal at any moment counts as "end now".
@@ -32,7 +32,7 @@ from gateway.cli.demo.screen import Screen, Silence
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
 from gateway.cli.demo.watcher import Watcher
 from gateway.cli.sensors.pace import Pace
-from gateway.cli.sensors.sensor import News, SimulatedSensor
+from gateway.cli.sensors.sensor import SensorEvent, SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink
 
 INTERVAL_S = 1.0
@@ -42,7 +42,7 @@ SLEEPERS_INTERVAL_S = 6.0
 SLEEPERS = {1: Pace(sleep_s=3), 2: Pace(sleep_s=3, wake_after=1.25)}
 START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo
 SETTLE_S = 2.0
-REAP_S = 1.0  # from the end of a connection to the news that the process behind it has ended
+REAP_S = 1.0  # from the end of a connection until the process behind it is known to have ended
 # Linux gives the ones above to any socket that asks for one, before our programs have theirs.
 PORTS = range(20_000, 32_000)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -55,7 +55,7 @@ class InterruptedStartError(Exception):
 
 
 @dataclass(slots=True)
-class Play:
+class Demo:
     sensors: int
     seconds: float | None
     seed: int
@@ -103,12 +103,16 @@ class Play:
             command = self.gateway_command
             gateway = await self._unless_stopped(start_gateway(self.folder, ports, command))
             stack.push_async_callback(gateway.end)
-            await self._play(ports, broker, gateway)
+            await self._run_demo(ports, broker, gateway)
 
-    async def _play(self, ports: Ports, broker: Child, gateway: Child) -> None:
+    async def _run_demo(self, ports: Ports, broker: Child, gateway: Child) -> None:
         dice = Random(self.seed)
         watcher = Watcher(
-            port=ports.broker, seen=self.seen, clock=self.clock, dice=dice, tell=self._tell
+            port=ports.broker,
+            seen=self.seen,
+            clock=self.clock,
+            dice=dice,
+            on_event=self._show_event,
         )
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -118,11 +122,11 @@ class Play:
                     tasks.create_task(_watch(watcher, broker), name="watcher"),
                 ]
                 await self._unless_stopped(watcher.subscribed.wait())
-                presence = PresenceWatcher(ports.admin, self.seen, self._tell)
-                running.append(tasks.create_task(self._show(ports), name="screen"))
+                presence = PresenceWatcher(ports.admin, self.seen, self._show_event)
+                running.append(tasks.create_task(self._run_screen(ports), name="screen"))
                 running.append(tasks.create_task(presence.run(), name="presence"))
                 await self._open_sensors(ports.udp, dice)
-                await self._settled()
+                await self._await_arrivals()
                 for task in running:
                     task.cancel()
         finally:
@@ -152,32 +156,32 @@ class Play:
             dice=dice,
             pace=SLEEPERS.get(number % 5, Pace()),
         )
-        return SensorLink(sensor, self._news)
+        return SensorLink(sensor, self._on_sensor_event)
 
-    def _news(self, name: str, news: News) -> None:
-        for event in self.seen.news(name, news):
-            self._tell(event)
+    def _on_sensor_event(self, name: str, event: SensorEvent) -> None:
+        for seen in self.seen.sensor_event(name, event):
+            self._show_event(seen)
 
-    def _tell(self, event: Event) -> None:
+    def _show_event(self, event: Event) -> None:
         self.progress.set()
         try:
-            self.screen.tell(event)
+            self.screen.show(event)
         except OSError:
-            self._output_gone()
+            self._on_output_closed()
 
-    async def _show(self, ports: Ports) -> None:
+    async def _run_screen(self, ports: Ports) -> None:
         try:
             self.screen.opened(ports, self.seen)
             await self.screen.draw()
         except OSError:
-            self._output_gone()
+            self._on_output_closed()
 
-    def _output_gone(self) -> None:
-        """Nobody reads any more (`| head`, a closed terminal): that is the end as well."""
+    def _on_output_closed(self) -> None:
+        """The output is closed (`| head`, a closed terminal): that ends the demo as well."""
         self.screen = Silence()
         self.stop.set()
 
-    async def _settled(self) -> None:
+    async def _await_arrivals(self) -> None:
         for link in self.links:
             link.stop()
         with contextlib.suppress(TimeoutError):
@@ -229,7 +233,7 @@ async def _guard(child: Child) -> None:
 
 
 async def _watch(watcher: Watcher, broker: Child) -> None:
-    """A connection that breaks because the broker died: the broker's log says more about it."""
+    """A connection that breaks because the broker died: the broker's log shows why."""
     try:
         await watcher.run()
     except DemoError:
@@ -240,6 +244,6 @@ async def _watch(watcher: Watcher, broker: Child) -> None:
 
 
 def _first(failures: BaseExceptionGroup[DemoError]) -> DemoError:
-    """The failure to show: a child's log says more than a connection that broke with it."""
+    """The failure to show: a child's log shows more than a connection that broke with it."""
     found = leaves(failures)
     return next((failure for failure in found if failure.evidence), found[0])

@@ -1,4 +1,4 @@
-"""What the gateway knows of each sensor: asked of its own API, as any operator can.
+"""The state of each sensor as the gateway has it, from its own API, as any operator can ask for it.
 
 Limit: as many clients as the demo can have, in one answer.
 """
@@ -17,7 +17,7 @@ from gateway.cli.clients import state_words
 from gateway.cli.demo.seen import Event, Seen
 from gateway.config import HostPort
 
-ASK_EVERY_S = 0.25
+POLL_S = 0.25
 CLIENTS_MAX = 1000
 
 
@@ -25,18 +25,18 @@ CLIENTS_MAX = 1000
 class PresenceWatcher:
     port: int
     seen: Seen
-    tell: Callable[[Event], None]
+    on_event: Callable[[Event], None]
 
     async def run(self) -> None:
-        """Until cancelled. A gateway that does not answer is somebody else's news."""
-        listen, asked = HostPort("127.0.0.1", self.port), {"limit": CLIENTS_MAX}
+        """Until cancelled. A gateway that does not answer is reported elsewhere."""
+        listen, query = HostPort("127.0.0.1", self.port), {"limit": CLIENTS_MAX}
         while True:
             with contextlib.suppress(asking.NoAnswerError):
                 answer = await asyncio.to_thread(
-                    asking.ask, listen, "/api/clients", CLIENTS_SCHEMA, asked
+                    asking.ask, listen, "/api/clients", CLIENTS_SCHEMA, query
                 )
                 for client in answer["clients"]:
-                    words = state_words(client, time.time()).removeprefix("asleep, ")
-                    for event in self.seen.presence(client["id"], words):
-                        self.tell(event)
-            await asyncio.sleep(ASK_EVERY_S)
+                    state = state_words(client, time.time()).removeprefix("asleep, ")
+                    for event in self.seen.presence(client["id"], state):
+                        self.on_event(event)
+            await asyncio.sleep(POLL_S)

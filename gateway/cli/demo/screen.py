@@ -39,7 +39,7 @@ class Screen(Protocol):
     def opened(self, ports: Ports, seen: Seen) -> None:
         """Gateway and broker answer; the sensors start."""
 
-    def tell(self, event: Event) -> None: ...
+    def show(self, event: Event) -> None: ...
 
     async def draw(self) -> None:
         """Keep what is shown up to date, until cancelled."""
@@ -56,7 +56,7 @@ class Silence:
     def opened(self, ports: Ports, seen: Seen) -> None:
         pass
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         pass
 
     async def draw(self) -> None:
@@ -81,7 +81,7 @@ class Lines:
         for line in hints(ports, seen):
             self.write(line)
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         clock = datetime.now().astimezone().strftime("%H:%M:%S.%f")[:-3]
         self.write(f"{clock}  {line_for(event)}")
 

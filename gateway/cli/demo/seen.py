@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from gateway.cli.sensors import senml
 from gateway.cli.sensors.client_effects import (
     Acknowledged,
+    ConversationEnded,
     Dropped,
     FellAsleep,
     Retransmitted,
-    WentAway,
 )
 from gateway.cli.sensors.sensor import (
     INTERVAL_NAME,
-    News,
     Published,
     Refused,
+    SensorEvent,
     Unreadable,
     command_topic_of,
     interval_in,
@@ -77,7 +77,7 @@ class ReadingArrived:
 
 @dataclass(frozen=True, slots=True)
 class CommandSent:
-    """`presence`: what the gateway knew of the sensor then, such as `asleep until 14:32:05`."""
+    """`presence`: the sensor's state at the gateway then, such as `asleep until 14:32:05`."""
 
     name: str
     text: str
@@ -102,7 +102,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class PresenceChanged:
-    """The gateway says something else of a sensor than before."""
+    """The gateway reports another state of a sensor than before."""
 
     name: str
     text: str
@@ -134,7 +134,7 @@ class SensorSeen:
     commanded_by_user: bool = False
     sleeps: bool = False
     naps: int = 0
-    presence: str = ""  # in the gateway's words
+    presence: str = ""  # as the gateway reports it
 
     def latency_p50_s(self) -> float:
         return statistics.median(self.latencies_s) if self.latencies_s else 0.0
@@ -196,7 +196,7 @@ class Seen:
         if commanded is not None:
             commanded.commanded_by_user = True
             return self.command(commanded, payload, now, ours=False)
-        return []  # somebody tries out the broker below demo/
+        return []  # a user tries out the broker below demo/
 
     # From the demo's own commands
 
@@ -211,21 +211,21 @@ class Seen:
 
     # From the gateway
 
-    def presence(self, name: str, words: str) -> list[Event]:
-        """What `/api/clients` says; by how much a sensor is overdue is no news each time."""
+    def presence(self, name: str, state: str) -> list[Event]:
+        """What `/api/clients` says; by how much a sensor is overdue makes no event."""
         sensor = self.sensors.get(name)
         if sensor is None:
             return []
-        before, sensor.presence = sensor.presence, words
-        if not sensor.sleeps or _kind(before) == _kind(words):
+        before, sensor.presence = sensor.presence, state
+        if not sensor.sleeps or _kind(before) == _kind(state):
             return []
-        return [PresenceChanged(name, words)]
+        return [PresenceChanged(name, state)]
 
     # From the sensors
 
-    def news(self, name: str, news: News) -> list[Event]:
+    def sensor_event(self, name: str, event: SensorEvent) -> list[Event]:
         sensor = self.sensors[name]
-        match news:
+        match event:
             case Published():
                 sensor.published += 1
             case FellAsleep():
@@ -236,21 +236,21 @@ class Seen:
                 sensor.retransmitted += 1
             case Dropped():
                 sensor.dropped += 1
-                return [Notice(name, f"a reading was dropped: {news.reason.value}")]
-            case WentAway():
+                return [Notice(name, f"a reading was dropped: {event.reason.value}")]
+            case ConversationEnded():
                 sensor.reconnects += 1
-                return [Notice(name, f"connects again: {news.reason.value}")]
+                return [Notice(name, f"connects again: {event.reason.value}")]
             case Unreadable():
                 sensor.unreadable += 1
-                return [Notice(name, f"got an unreadable datagram: {news.reason}")]
+                return [Notice(name, f"got an unreadable datagram: {event.reason}")]
             case Refused():
-                text = f"refused the command {news.command!r}: not a number of seconds"
+                text = f"refused the command {event.command!r}: not a number of seconds"
                 return [Notice(name, text)]
             case _:
                 pass
         return []
 
-    # For the verdict
+    # For the exit code
 
     def all_arrived(self) -> bool:
         return not any(sensor.acknowledged_missing() for sensor in self.sensors.values())
@@ -258,15 +258,17 @@ class Seen:
     def missing(self) -> str | None:
         """Which half did not work, as a sentence; None if both did."""
         halves = []
-        silent = [sensor.name for sensor in self.sensors.values() if not sensor.readings]
-        if silent:
-            names = ", ".join(silent[:5]) + (f" and {len(silent) - 5} more" if silent[5:] else "")
+        missing_sensors = [sensor.name for sensor in self.sensors.values() if not sensor.readings]
+        if missing_sensors:
+            names = ", ".join(missing_sensors[:5]) + (
+                f" and {len(missing_sensors) - 5} more" if missing_sensors[5:] else ""
+            )
             halves.append(f"The way up is missing: no reading arrived from {names}.")
         if not any(sensor.commands_confirmed for sensor in self.sensors.values()):
             halves.append("The way down is missing: no command was confirmed by a sensor.")
         return " ".join(halves) or None
 
 
-def _kind(words: str) -> str:
+def _kind(state: str) -> str:
     """`overdue`, or the words themselves: each `asleep until` is another sleep."""
-    return "overdue" if words.startswith("overdue") else words
+    return "overdue" if state.startswith("overdue") else state

@@ -60,7 +60,7 @@ class LiveTable:
         self.live = Live(console=self.console, auto_refresh=False, redirect_stderr=False)
         self.live.start()
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         if isinstance(event, Notice):
             self.notice = (time.monotonic() + NOTICE_S, f"{event.name} {event.text}")
 

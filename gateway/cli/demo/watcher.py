@@ -37,7 +37,7 @@ class Watcher:
     seen: Seen
     clock: Clock
     dice: Random
-    tell: Callable[[Event], None]
+    on_event: Callable[[Event], None]
     subscribed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -73,7 +73,7 @@ class Watcher:
             payload = message.payload if isinstance(message.payload, bytes) else b""
             now = self.clock.unix()
             for event in self.seen.message(message.topic.value, payload, message.qos, now):
-                self.tell(event)
+                self.on_event(event)
 
     async def _command(self, broker: aiomqtt.Client) -> None:
         await asyncio.sleep(FIRST_COMMAND_S)
@@ -105,7 +105,7 @@ class Watcher:
         interval_s = self.dice.choice([s for s in possible if s != present])
         payload = f"{interval_s:g}".encode()
         for event in self.seen.command(sensor, payload, self.clock.unix(), ours=True):
-            self.tell(event)
+            self.on_event(event)
         await broker.publish(command_topic_of(sensor.name), payload, qos=sensor.qos)
         _end_if_cancelled()
 

@@ -25,7 +25,7 @@ from gateway.cli.doctor.serial_ports import (
 )
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
 from gateway.cli.doctor.wear import wear
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
 from gateway.config.kinds import MismatchError
@@ -124,55 +124,55 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         from gateway.cli.doctor.configuration import wrong
 
-        _tell([wrong(error)], is_json=arguments.json)
+        _print_sections([wrong(error)], is_json=arguments.json)
         return ExitCode.CONFIGURATION
     except parts.UnreadableError as error:
-        _tell([error.section], is_json=arguments.json)
+        _print_sections([error.section], is_json=arguments.json)
         return ExitCode.CONFIGURATION
-    patient = Examined(configuration, used_path(arguments.config))
+    subject = Examined(configuration, used_path(arguments.config))
     chosen = [name for name in PARTS if getattr(arguments, name, False) or name == arguments.only]
-    examined = [parts.in_time(name, PARTS[name], patient, arguments) for name in chosen or PARTS]
-    return ExitCode.OK if _tell(examined, is_json=arguments.json) else ExitCode.FAILURE
+    examined = [parts.in_time(name, PARTS[name], subject, arguments) for name in chosen or PARTS]
+    return ExitCode.OK if _print_sections(examined, is_json=arguments.json) else ExitCode.FAILURE
 
 
-def _tell(sections: list[Section], *, is_json: bool) -> bool:
+def _print_sections(sections: list[Section], *, is_json: bool) -> bool:
     """Whether nothing must be mended."""
     found = [finding for section in sections for finding in section.findings]
     is_ok = all(finding.level is not Level.FAILURE for finding in found)
     if is_json:
         parts = {each.name: each.facts | _as_json(each.findings) for each in sections}
-        say(json.dumps({"schema": SCHEMA, "ok": is_ok, **parts}, indent=2))
+        print_line(json.dumps({"schema": SCHEMA, "ok": is_ok, **parts}, indent=2))
     else:
         _print_lines((line for each in sections for line in each.lines), found)
     return is_ok
 
 
-def _disk(patient: Examined, arguments: argparse.Namespace) -> Section:
-    facts = examine(patient.configuration.settings, arguments.syncs)
-    found = [*findings(facts, patient.edit("gateway.state_dir")), *wear(facts.device)]
+def _disk(subject: Examined, arguments: argparse.Namespace) -> Section:
+    facts = examine(subject.configuration.settings, arguments.syncs)
+    found = [*findings(facts, subject.edit("gateway.state_dir")), *wear(facts.device)]
     return Section("disk", list(described(facts)), found, facts_as_json(facts))
 
 
-def _files(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _files(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.files import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
-def _limits(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _limits(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.limits import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
-def _gateway(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _gateway(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.running import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
-def _serial(patient: Examined, _arguments: argparse.Namespace) -> Section:
-    ports = examine_ports(patient.configuration.settings)
+def _serial(subject: Examined, _arguments: argparse.Namespace) -> Section:
+    ports = examine_ports(subject.configuration.settings)
     return Section(
         "serial", list(ports_described(ports)), serial_findings(ports), ports_as_json(ports)
     )
@@ -181,10 +181,10 @@ def _serial(patient: Examined, _arguments: argparse.Namespace) -> Section:
 # Each brings with it what it looks at; --help needs none of that.
 
 
-def _configuration(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _configuration(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.configuration import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
 def _clock(_patient: Examined, _arguments: argparse.Namespace) -> Section:
@@ -193,28 +193,28 @@ def _clock(_patient: Examined, _arguments: argparse.Namespace) -> Section:
     return examine()
 
 
-def _listeners(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _listeners(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.listeners import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
-def _broker(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _broker(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.broker import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
-def _ingest(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _ingest(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.ingest import ingest_findings
 
-    return Section("ingest", findings=ingest_findings(patient.configuration.settings))
+    return Section("ingest", findings=ingest_findings(subject.configuration.settings))
 
 
-def _units(patient: Examined, _arguments: argparse.Namespace) -> Section:
+def _units(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.units import examine
 
-    return examine(patient)
+    return examine(subject)
 
 
 # In the order in which one would mend them: nothing is right with a wrong clock or a full disk.
@@ -238,16 +238,18 @@ def _listen(arguments: argparse.Namespace) -> int:
 
     options = listening.options_for(arguments.listen, arguments.baud, _settings_if_right(arguments))
     try:
-        heard = listening.listen(options, arguments.seconds)
+        content = listening.listen(options, arguments.seconds)
     except LineError as error:
-        complain(f"tidegate doctor: {listening.why_not(error, arguments.listen)}")
+        print_error(f"tidegate doctor: {listening.why_not(error, arguments.listen)}")
         return listening.failure_code(error)
-    code = listening.exit_code(heard)
+    code = listening.exit_code(content)
     if arguments.json:
-        told = listening.heard_as_json(options, heard)
-        say(json.dumps({"schema": SCHEMA, "ok": code == ExitCode.OK, "heard": told}, indent=2))
+        document = listening.content_as_json(options, content)
+        print_line(
+            json.dumps({"schema": SCHEMA, "ok": code == ExitCode.OK, "heard": document}, indent=2)
+        )
     else:
-        _say_all(listening.heard_described(options, heard))
+        _print_rows(listening.content_rows(options, content))
     return code
 
 
@@ -261,23 +263,23 @@ def _settings_if_right(arguments: argparse.Namespace) -> Settings | None:
 
 def _as_json(found: list[Finding]) -> dict[str, Any]:
     commands = [{"level": each.level.value, "command": runnable(each.command)} for each in found]
-    told = [asdict(each) | more for each, more in zip(found, commands, strict=True)]
-    return {"findings": told}
+    document = [asdict(each) | more for each, more in zip(found, commands, strict=True)]
+    return {"findings": document}
 
 
 def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None:
-    _say_all(lines)
-    say("")
+    _print_rows(lines)
+    print_line("")
     for finding in sorted(found, key=lambda finding: list(Level).index(finding.level)):
-        say(f"{finding.level.value}: {finding.what}")
+        print_line(f"{finding.level.value}: {finding.what}")
         if finding.advice:
-            say(runnable(f"  {finding.advice}"))
+            print_line(runnable(f"  {finding.advice}"))
         if finding.command:
-            say(runnable(f"  $ {finding.command}"))
+            print_line(runnable(f"  $ {finding.command}"))
     if not found:
-        say("ok")
+        print_line("ok")
 
 
-def _say_all(lines: Iterable[tuple[str, str]]) -> None:
+def _print_rows(lines: Iterable[tuple[str, str]]) -> None:
     for name, value in lines:
-        say(f"{name:<12}{value}")
+        print_line(f"{name:<12}{value}")

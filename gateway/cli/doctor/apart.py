@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar, cast
 
-from gateway.cli.doctor.syncs import told_to_stop_like_ctrl_c
+from gateway.cli.doctor.syncs import sigterm_as_interrupt
 
 T = TypeVar("T")
 
@@ -34,10 +34,10 @@ class PartFailedError(Exception):
     """What the examination raised, in words."""
 
 
-def apart(work: Callable[[], T], patience_s: float) -> T:
+def apart(work: Callable[[], T], time_limit_s: float) -> T:
     """What `work` returns. Raises NoAnswerInTimeError, PartFailedError."""
-    with told_to_stop_like_ctrl_c():
-        pickled = _pickled(work, patience_s)
+    with sigterm_as_interrupt():
+        pickled = _pickled(work, time_limit_s)
     try:
         result, error = pickle.loads(pickled)
     except Exception:
@@ -47,7 +47,7 @@ def apart(work: Callable[[], T], patience_s: float) -> T:
     return cast("T", result)
 
 
-def _pickled(work: Callable[[], object], patience_s: float) -> bytes:
+def _pickled(work: Callable[[], object], time_limit_s: float) -> bytes:
     sys.stdout.flush()
     reading, writing = os.pipe()
     child = os.fork()
@@ -56,7 +56,7 @@ def _pickled(work: Callable[[], object], patience_s: float) -> bytes:
         _answer(work, writing)
     os.close(writing)
     try:
-        pickled = _read(reading, time.monotonic() + patience_s)
+        pickled = _read(reading, time.monotonic() + time_limit_s)
     except KeyboardInterrupt:
         _end(child)
         raise

@@ -38,31 +38,31 @@ class _EndError(Exception):
     """The connection ended before CONNACK."""
 
 
-def examine(patient: Examined) -> Section:
-    upstream = patient.configuration.settings.upstream
+def examine(subject: Examined) -> Section:
+    upstream = subject.configuration.settings.upstream
     section = Section("broker")
     url = f"{'mqtts' if upstream.tls else 'mqtt'}://{_where(upstream)}"
     section.facts["url"] = url
     try:
-        credentials = read_credentials(patient.configuration.settings)
+        credentials = read_credentials(subject.configuration.settings)
     except LinkError as error:
         key = str(error).partition(" ")[0]
         full = key if "." in key else f"upstream.{key}"
         section.lines.append(("broker", f"{url}, not asked"))
-        section.findings.append(Finding(Level.FAILURE, str(error), "", patient.edit(full)))
+        section.findings.append(Finding(Level.FAILURE, str(error), "", subject.edit(full)))
         return section
-    _ask(patient, section, url, credentials.tls, credentials.password)
+    _connect_once(subject, section, url, credentials.tls, credentials.password)
     return section
 
 
-def _ask(
-    patient: Examined,
+def _connect_once(
+    subject: Examined,
     section: Section,
     url: str,
     tls: ssl.SSLContext | None,
     password: bytes | None,
 ) -> None:
-    upstream = patient.configuration.settings.upstream
+    upstream = subject.configuration.settings.upstream
     answered, certificate = False, None
     try:
         connected = socket.create_connection(
@@ -80,19 +80,19 @@ def _ask(
             with contextlib.suppress(OSError):
                 line.sendall(mqtt5.DisconnectPacket().write())
     except (OSError, _EndError) as error:
-        failure, said = _diagnosed(error, upstream)
+        failure, text = _diagnosed(error, upstream)
         section.lines.append(("broker", f"{url}, {failure.value}"))
         section.facts["failure"] = failure.value
-        command = _command(failure, patient, upstream)
+        command = _command(failure, subject, upstream)
         if failure is BrokerFailure.TLS and not isinstance(error, ssl.SSLCertVerificationError):
-            command = patient.edit("upstream.url")  # a plain port, most likely
-        section.findings.append(Finding(Level.FAILURE, said, _advice(failure, upstream), command))
+            command = subject.edit("upstream.url")  # a plain port, most likely
+        section.findings.append(Finding(Level.FAILURE, text, _advice(failure, upstream), command))
     except BadPacketError as error:
-        said = f"{_where(upstream)} does not speak MQTT 5: {error}"
+        text = f"{_where(upstream)} does not speak MQTT 5: {error}"
         section.lines.append(("broker", f"{url}, no MQTT 5"))
-        section.findings.append(Finding(Level.FAILURE, said, "", patient.edit("upstream.url")))
+        section.findings.append(Finding(Level.FAILURE, text, "", subject.edit("upstream.url")))
     if answered:
-        _judge(patient, section, url, answer)
+        _add_answer(subject, section, url, answer)
     section.findings += _about_certificate(certificate)
     section.findings += _about_own_certificate(upstream)
 
@@ -134,25 +134,25 @@ def _diagnosed(error: Exception, upstream: UpstreamSettings) -> tuple[BrokerFail
     return diagnose(error, host, port, tls)
 
 
-def _judge(patient: Examined, section: Section, url: str, answer: mqtt5.ConnAckPacket) -> None:
+def _add_answer(subject: Examined, section: Section, url: str, answer: mqtt5.ConnAckPacket) -> None:
     code = int(answer.reason_code)
     section.facts["connack"] = code
     if code == OK:
         section.lines.append(("broker", f"{url}, accepts us"))
         return
     section.lines.append(("broker", f"{url}, CONNACK {code:#04x}"))
-    said = spoken("CONNACK", code, answer.reason_str)
-    advice, command = "", patient.edit("upstream.url")
-    upstream = patient.configuration.settings.upstream
+    text = spoken("CONNACK", code, answer.reason_str)
+    advice, command = "", subject.edit("upstream.url")
+    upstream = subject.configuration.settings.upstream
     if code in _CREDENTIALS and upstream.password_file is None:
         advice = "set upstream.username and upstream.password_file"
-        command = patient.edit("upstream.username")
+        command = subject.edit("upstream.username")
     elif code in _CREDENTIALS:
         advice = "type the right password, Enter and Ctrl-D; then: sudo systemctl reload tidegate"
         command = f"sudo tee {shlex.quote(str(upstream.password_file))} >/dev/null"
     elif code == 0x85:
-        command = patient.edit("upstream.client_id")
-    section.findings.append(Finding(Level.FAILURE, said, advice, command))
+        command = subject.edit("upstream.client_id")
+    section.findings.append(Finding(Level.FAILURE, text, advice, command))
 
 
 def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
@@ -165,7 +165,7 @@ def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
     return ""
 
 
-def _command(failure: BrokerFailure, patient: Examined, upstream: UpstreamSettings) -> str:
+def _command(failure: BrokerFailure, subject: Examined, upstream: UpstreamSettings) -> str:
     host, port = shlex.quote(upstream.host), upstream.port
     match failure:
         case BrokerFailure.REFUSED if upstream.host in _LOOPBACK:
@@ -180,9 +180,9 @@ def _command(failure: BrokerFailure, patient: Examined, upstream: UpstreamSettin
                 "openssl x509 -noout -subject -issuer -dates -ext subjectAltName"
             )
         case BrokerFailure.NAME:
-            return patient.edit("upstream.url")
+            return subject.edit("upstream.url")
         case BrokerFailure.CLOSED if not upstream.tls:
-            return patient.edit("upstream.url")
+            return subject.edit("upstream.url")
         case _:
             return "sudo journalctl -u mosquitto -n 50"
 
@@ -212,8 +212,8 @@ def _about_own_certificate(upstream: UpstreamSettings) -> Iterator[Finding]:
     path = str(upstream.cert_file)
     try:
         # Not for the public, but the only reader of certificates in the standard library.
-        told = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]
-        days = _days_until(str(told["notAfter"]))
+        certificate = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]
+        days = _days_until(str(certificate["notAfter"]))
     except (OSError, ValueError, KeyError):
         return  # read_credentials has said what is wrong with it
     if days < EXPIRES_SOON_DAYS:

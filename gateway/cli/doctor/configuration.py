@@ -42,9 +42,9 @@ def wrong(error: ConfigError) -> Section:
     return section
 
 
-def examine(patient: Examined) -> Section:
+def examine(subject: Examined) -> Section:
     section = Section("configuration")
-    path = patient.config_file
+    path = subject.config_file
     section.lines.append(("config", "no file, all defaults" if path is None else str(path)))
     section.facts["file"] = None if path is None else str(path)
     if path is None:
@@ -56,24 +56,24 @@ def examine(patient: Examined) -> Section:
                 f"sudo tidegate init {USUAL_PATH}",
             )
         )
-    _look_at_files(patient.configuration.settings, section)
+    _check_files(subject.configuration.settings, section)
     found = {finding.what.partition(": ")[0] for finding in section.findings}
-    for warning in patient.configuration.warnings:
+    for warning in subject.configuration.warnings:
         key = warning.partition(": ")[2].partition(": ")[0]
         # Of a file that was looked at, more is known than that.
         if key not in found and (path is not None or not warning.startswith("no --config")):
-            section.findings.append(Finding(Level.WARNING, warning, "", patient.edit(key)))
+            section.findings.append(Finding(Level.WARNING, warning, "", subject.edit(key)))
     return section
 
 
-def _look_at_files(settings: Settings, section: Section) -> None:
+def _check_files(settings: Settings, section: Section) -> None:
     for table, name in _FILES:
         path: Path | None = getattr(getattr(settings, table), name)
         if path is not None:
-            _look_at_file(f"{table}.{name}", path, name in _SECRET, section)
+            _check_file(f"{table}.{name}", path, name in _SECRET, section)
 
 
-def _look_at_file(key: str, path: Path, is_secret: bool, section: Section) -> None:
+def _check_file(key: str, path: Path, is_secret: bool, section: Section) -> None:
     quoted = shlex.quote(str(path))
     name = credential_of(path)
     try:
@@ -81,7 +81,7 @@ def _look_at_file(key: str, path: Path, is_secret: bool, section: Section) -> No
         read_regular(path, 1)
     except FileNotFoundError:
         place = shlex.quote(str(path if name is None else STORE / name))
-        _complain(
+        _add_finding(
             section,
             f"{key}: {path} is not there",
             "type the secret, Enter and Ctrl-D" if is_secret else "copy it there",
@@ -91,17 +91,17 @@ def _look_at_file(key: str, path: Path, is_secret: bool, section: Section) -> No
         )
     except PermissionError:
         if name is None:  # a credential is for the service alone
-            _complain(
+            _add_finding(
                 section,
                 f"{key}: {path} may not be read by this user",
                 "let the service's group read it, or run this with sudo",
                 f"sudo chgrp tidegate {quoted} && sudo chmod 0640 {quoted}",
             )
     except OSError as error:
-        _complain(section, f"{key}: {path}: {error.strerror}", "name a file", f"ls -l {quoted}")
+        _add_finding(section, f"{key}: {path}: {error.strerror}", "name a file", f"ls -l {quoted}")
     else:
         if is_secret and mode & (stat.S_IROTH | stat.S_IWOTH) and name is None:
-            _complain(
+            _add_finding(
                 section,
                 f"{key}: {path} can be read by everybody on this machine",
                 "take the right away, and change the secret if others use this machine",
@@ -109,5 +109,5 @@ def _look_at_file(key: str, path: Path, is_secret: bool, section: Section) -> No
             )
 
 
-def _complain(section: Section, what: str, advice: str, command: str) -> None:
+def _add_finding(section: Section, what: str, advice: str, command: str) -> None:
     section.findings.append(Finding(Level.FAILURE, what, advice, command))

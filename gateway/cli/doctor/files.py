@@ -24,8 +24,8 @@ AHEAD_S_MAX = 3600.0
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def examine(patient: Examined) -> Section:
-    folder = patient.configuration.settings.gateway.state_dir.absolute()
+def examine(subject: Examined) -> Section:
+    folder = subject.configuration.settings.gateway.state_dir.absolute()
     section = Section("files", [("files", str(folder))])
     if is_too_long(folder, NAME_BYTES):
         section.findings.append(
@@ -34,7 +34,7 @@ def examine(patient: Examined) -> Section:
                 f"gateway.state_dir is too long: with the names of the files in it ({NAME_BYTES} "
                 "bytes) a path would have more than 4095, or a name more than 255",
                 "choose a shorter one",
-                patient.edit("gateway.state_dir"),
+                subject.edit("gateway.state_dir"),
             )
         )
         return section

@@ -19,5 +19,5 @@ def ingest_findings(settings: Settings) -> list[Finding]:
     except NoAnswerError as error:
         advice = "start the gateway, then ask again"
         return [Finding(Level.NOTE, f"whether readings are ingested is not known: {error}", advice)]
-    doubts = ingest_doubts(IngestNumbers(**answer["ingest"]), name)
-    return [Finding(Level.WARNING, each, "docs/guarantees.md, promise 8") for each in doubts]
+    warnings = ingest_doubts(IngestNumbers(**answer["ingest"]), name)
+    return [Finding(Level.WARNING, each, "docs/guarantees.md, promise 8") for each in warnings]

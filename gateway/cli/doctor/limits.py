@@ -26,9 +26,9 @@ _IN_PROC = {
 _INTERPRETER_BYTES = 32 * limits.MIB
 
 
-def examine(patient: Examined) -> Section:
+def examine(subject: Examined) -> Section:
     section = Section("limits")
-    settings = patient.configuration.settings
+    settings = subject.configuration.settings
     needed = {
         limits.NOFILE: descriptors_needed(settings) + 3,
         limits.NPROC: THREADS_MIN + 1,

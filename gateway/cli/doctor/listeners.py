@@ -25,26 +25,26 @@ IFF_UP, IFF_MULTICAST = 0x1, 0x1000  # netdevice(7)
 OURS = (b"tidegate", b"\0gateway\0")  # in a command line
 
 
-def examine(patient: Examined) -> Section:
+def examine(subject: Examined) -> Section:
     section = Section("listeners")
-    settings = patient.configuration.settings
-    told = []
+    settings = subject.configuration.settings
+    facts = []
     for number, udp in enumerate(settings.udp):
         if udp not in settings.listeners:
             continue
         problem = _tried(udp.listen, socket.SOCK_DGRAM)
-        told.append({"listen": str(udp.listen), "problem": problem})
+        facts.append({"listen": str(udp.listen), "problem": problem})
         state = "free" if problem is None else problem
         section.lines.append(("udp", f"{udp.listen}, {state}"))
-        section.findings += _about_port(patient, f"udp.{number}.listen", udp.listen, problem, "udp")
+        section.findings += _about_port(subject, f"udp.{number}.listen", udp.listen, problem, "udp")
         section.findings += _about_buffer(udp)
-        section.findings += _about_group(patient, number, udp)
+        section.findings += _about_group(subject, number, udp)
     listen = settings.admin.listen
     if listen is not None:
         problem = _tried(listen, socket.SOCK_STREAM)
         section.lines.append(("page", f"http://{listen}, {problem or 'free'}"))
-        section.findings += _about_port(patient, "admin.listen", listen, problem, "tcp")
-    section.facts["udp"] = told
+        section.findings += _about_port(subject, "admin.listen", listen, problem, "tcp")
+    section.facts["udp"] = facts
     return section
 
 
@@ -61,7 +61,7 @@ def _tried(listen: HostPort, kind: socket.SocketKind) -> str | None:
 
 
 def _about_port(
-    patient: Examined, key: str, listen: HostPort, problem: str | None, protocol: str
+    subject: Examined, key: str, listen: HostPort, problem: str | None, protocol: str
 ) -> Iterator[Finding]:
     match problem:
         case None:
@@ -73,24 +73,24 @@ def _about_port(
                 Level.FAILURE,
                 f"{key}: this machine has no address {listen.host} now",
                 "listen on all of them (0.0.0.0 or [::]), or on one that `ip -brief address` shows",
-                patient.edit(key),
+                subject.edit(key),
             )
         case "EACCES":
             yield Finding(
                 Level.FAILURE,
                 f"{key}: port {listen.port} is for root alone",
                 "choose a port from 1024 up",
-                patient.edit(key),
+                subject.edit(key),
             )
         case "EAFNOSUPPORT":
             yield Finding(
                 Level.FAILURE,
                 f"{key}: this machine has no IPv{ip_address(listen.host).version}",
                 "listen on an address of the other version",
-                patient.edit(key),
+                subject.edit(key),
             )
         case other:
-            yield Finding(Level.FAILURE, f"{key}: {listen}: {other}", "", patient.edit(key))
+            yield Finding(Level.FAILURE, f"{key}: {listen}: {other}", "", subject.edit(key))
 
 
 def _in_use(key: str, listen: HostPort, protocol: str) -> Iterator[Finding]:
@@ -150,7 +150,7 @@ def _about_buffer(udp: UdpSettings) -> Iterator[Finding]:
         )
 
 
-def _about_group(patient: Examined, number: int, udp: UdpSettings) -> Iterator[Finding]:
+def _about_group(subject: Examined, number: int, udp: UdpSettings) -> Iterator[Finding]:
     if udp.multicast is None:
         return
     name = udp.multicast_interface
@@ -167,7 +167,7 @@ def _about_group(patient: Examined, number: int, udp: UdpSettings) -> Iterator[F
         find_place(udp.multicast, udp.listen, name)
     except LinkError as error:
         key = f"udp.{number}.multicast" + ("" if name is None else "_interface")
-        yield _group_failure(number, str(error), patient.edit(key))
+        yield _group_failure(number, str(error), subject.edit(key))
 
 
 def _group_failure(number: int, what: str, command: str) -> Finding:

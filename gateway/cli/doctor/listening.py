@@ -1,6 +1,6 @@
-"""`tidegate doctor --listen PORT`: hears a port for a while and says what speaks there.
+"""`tidegate doctor --listen PORT`: reads a port for a while and reports what comes over it.
 
-Nothing is sent. Opening a port makes some boards start anew, which is heard too.
+Nothing is sent. Opening a port makes some boards restart, which is received as well.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from gateway.transports.framing.analysis import LineAnalysis, LineContent, What
 from gateway.transports.serial.line import LineCallbacks, LineError, LineFailure, PortOptions
 from gateway.transports.serial.port import open_line, port_options
 
-GAP_LOOK_S = 0.02  # between two looks at whether the line is silent
+GAP_CHECK_S = 0.02  # between two checks whether the line is silent
 
 MQTT_SN = frozenset({What.HDLC, What.SLIP, What.RAW})
 
@@ -39,40 +39,40 @@ def listen(options: PortOptions, seconds: float) -> LineContent:
 
 async def _listen(options: PortOptions, seconds: float) -> LineContent:
     loop = asyncio.get_running_loop()
-    listener = LineAnalysis(options.baud)
+    analysis = LineAnalysis(options.baud)
     over = asyncio.Event()
-    octets_heard = 0
+    bytes_received = 0
 
-    def hear(octets: bytes) -> None:
-        nonlocal octets_heard
-        octets_heard += len(octets)
-        listener.feed(octets, now())
+    def on_bytes(chunk: bytes) -> None:
+        nonlocal bytes_received
+        bytes_received += len(chunk)
+        analysis.feed(chunk, now())
 
-    # What was heard up to a loss of the port is worth telling.
-    callbacks = LineCallbacks(hear, writable=lambda: None, lost=lambda _reason: over.set())
+    # What was received up to a loss of the port is reported as well.
+    callbacks = LineCallbacks(on_bytes, writable=lambda: None, lost=lambda _reason: over.set())
     line = await open_line(options, callbacks)
     loop.add_signal_handler(signal.SIGINT, over.set)
-    progress = Progress(lambda left: f"listening for {left} s more, {octets_heard} octets so far")
+    progress = Progress(lambda left: f"listening for {left} s more, {bytes_received} octets so far")
     began = now()
     line.begin()
     try:
         while not over.is_set() and now() - began < seconds:
             try:
-                async with asyncio.timeout(GAP_LOOK_S):
+                async with asyncio.timeout(GAP_CHECK_S):
                     await over.wait()
             except TimeoutError:
-                listener.feed(b"", now())
+                analysis.feed(b"", now())
             progress.at(int(seconds - (now() - began)))
     finally:
         progress.end()
         loop.remove_signal_handler(signal.SIGINT)
         line.close()
         await line.closed()
-    return listener.result(now() - began)
+    return analysis.result(now() - began)
 
 
-def exit_code(heard: LineContent) -> ExitCode:
-    return ExitCode.OK if heard.what in MQTT_SN else ExitCode.FAILURE
+def exit_code(content: LineContent) -> ExitCode:
+    return ExitCode.OK if content.what in MQTT_SN else ExitCode.FAILURE
 
 
 def why_not(error: LineError, port: str) -> str:
@@ -86,14 +86,14 @@ def failure_code(error: LineError) -> ExitCode:
     return ExitCode.PERMISSION if is_permission else ExitCode.UNAVAILABLE
 
 
-def heard_described(options: PortOptions, heard: LineContent) -> Iterator[tuple[str, str]]:
+def content_rows(options: PortOptions, content: LineContent) -> Iterator[tuple[str, str]]:
     yield "port", f"{options.port} at {options.baud} baud"
-    yield "heard", heard.text
-    for line in heard.lines:
+    yield "heard", content.text
+    for line in content.lines:
         yield "", f"  {line}"
-    yield "advice", heard.advice
+    yield "advice", content.advice
 
 
-def heard_as_json(options: PortOptions, heard: LineContent) -> dict[str, Any]:
-    told = asdict(heard) | {"what": heard.what.value, "lines": list(heard.lines)}
-    return {"port": options.port, "baud": options.baud, **told}
+def content_as_json(options: PortOptions, content: LineContent) -> dict[str, Any]:
+    document = asdict(content) | {"what": content.what.value, "lines": list(content.lines)}
+    return {"port": options.port, "baud": options.baud, **document}

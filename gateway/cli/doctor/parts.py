@@ -74,16 +74,16 @@ def _unreadable(what: str, path: Path | None) -> Section:
 
 
 def in_time(
-    name: str, examination: Examination, patient: Examined, arguments: argparse.Namespace
+    name: str, examination: Examination, subject: Examined, arguments: argparse.Namespace
 ) -> Section:
     try:
-        patience_s = PART_S_MAX + patient.configuration.settings.upstream.connect_timeout_s
+        time_limit_s = PART_S_MAX + subject.configuration.settings.upstream.connect_timeout_s
         if name == "disk":
-            _ask_disk(patient)
-            patience_s = PART_S_MAX + SYNC_S_MAX * arguments.syncs
-        return apart(partial(examination, patient, arguments), patience_s)
+            _check_disk_answers(subject)
+            time_limit_s = PART_S_MAX + SYNC_S_MAX * arguments.syncs
+        return apart(partial(examination, subject, arguments), time_limit_s)
     except NoAnswerInTimeError:
-        return _no_answer(name, patient)
+        return _no_answer(name, subject)
     except PartFailedError as error:
         return Section(
             name,
@@ -99,20 +99,20 @@ def in_time(
         )
 
 
-def _ask_disk(patient: Examined) -> None:
+def _check_disk_answers(subject: Examined) -> None:
     from gateway.cli.doctor.disk import answers
 
-    apart(partial(answers, patient.configuration.settings), DISK_ANSWERS_S_MAX)
+    apart(partial(answers, subject.configuration.settings), DISK_ANSWERS_S_MAX)
 
 
-def _no_answer(name: str, patient: Examined) -> Section:
-    folder = patient.configuration.settings.gateway.state_dir
+def _no_answer(name: str, subject: Examined) -> Section:
+    folder = subject.configuration.settings.gateway.state_dir
     if name in ("disk", "files"):
         what = f"the disk of {folder} does not answer"
         advice = "it hangs or is frozen: a card that fails, a network disk that is away, fsfreeze"
         command = f"sudo dmesg | tail -n 50; findmnt -T {shlex.quote(str(folder))}"
     elif name == "broker":
-        what = f"the name {patient.configuration.settings.upstream.host!r} is not looked up in time"
+        what = f"the name {subject.configuration.settings.upstream.host!r} is not looked up in time"
         advice = "no name server answers: check the network and /etc/resolv.conf"
         command = "cat /etc/resolv.conf; resolvectl status"
     else:

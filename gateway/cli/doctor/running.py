@@ -28,12 +28,12 @@ _COUNTED = {
 }
 
 
-def examine(patient: Examined) -> Section:
+def examine(subject: Examined) -> Section:
     section = Section("gateway")
-    settings = patient.configuration.settings
+    settings = subject.configuration.settings
     pid = running(settings)
     section.facts["process"] = pid
-    answered = _ask(settings, section)
+    answered = _query(settings, section)
     if pid is None:
         state = "runs" if answered else "does not run"
     else:
@@ -56,7 +56,7 @@ def examine(patient: Examined) -> Section:
     return section
 
 
-def _ask(settings: Settings, section: Section) -> bool:
+def _query(settings: Settings, section: Section) -> bool:
     """Whether it answers; all that it reports is a finding."""
     listen = settings.admin.listen
     try:

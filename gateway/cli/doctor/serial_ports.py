@@ -158,12 +158,12 @@ def ports_described(facts: SerialFacts) -> Iterator[tuple[str, str]]:
     if not facts.ports:
         yield "serial", "no ports"
     for number, port in enumerate(facts.ports):
-        yield "" if number else "serial", "; ".join(_said(port))
+        yield "" if number else "serial", "; ".join(_descriptions(port))
         for name in port.by_id:
             yield "", f"  {name}"
 
 
-def _said(port: PortFacts) -> Iterator[str]:
+def _descriptions(port: PortFacts) -> Iterator[str]:
     yield port.device
     known = ", ".join(each for each in (port.description, port.chip) if each)
     if known:

@@ -37,7 +37,7 @@ def measure(folder: Path, count: int, on_each: Callable[[int], None]) -> SyncTim
     """Raises OSError. `on_each` hears how many are done."""
     _remove_left_over(folder)
     path = folder / f"{_PREFIX}{os.getpid()}{_SUFFIX}"
-    with told_to_stop_like_ctrl_c():
+    with sigterm_as_interrupt():
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
@@ -78,7 +78,7 @@ def _write(file: int, octets: bytes, offset: int) -> None:
 
 
 @contextmanager
-def told_to_stop_like_ctrl_c() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 

@@ -26,14 +26,14 @@ _ASKED = (
 )
 
 
-def examine(patient: Examined) -> Section:
+def examine(subject: Examined) -> Section:
     section = Section("units")
-    told = _shown(SERVICE)
-    if told is None:
+    properties = _shown(SERVICE)
+    if properties is None:
         section.lines.append(("service", "there is no systemd here"))
         return section
-    section.facts["service"] = told
-    if told.get("LoadState") == "not-found":
+    section.facts["service"] = properties
+    if properties.get("LoadState") == "not-found":
         section.lines.append(("service", "not installed"))
         section.findings.append(
             Finding(
@@ -44,17 +44,18 @@ def examine(patient: Examined) -> Section:
             )
         )
     else:
-        state = f"{told.get('ActiveState')} ({told.get('SubState')}), {told.get('UnitFileState')}"
+        active, enabled = properties.get("ActiveState"), properties.get("UnitFileState")
+        state = f"{active} ({properties.get('SubState')}), {enabled}"
         section.lines.append(("service", state))
-        section.findings += _about_service(told)
-        section.findings += _about_state_dir(patient, told)
-    section.findings += _about_serial(patient)
+        section.findings += _about_service(properties)
+        section.findings += _about_state_dir(subject, properties)
+    section.findings += _about_serial(subject)
     return section
 
 
-def _about_service(told: dict[str, str]) -> Iterator[Finding]:
-    active, enabled = told.get("ActiveState"), told.get("UnitFileState")
-    if told.get("LoadState") == "masked":
+def _about_service(properties: dict[str, str]) -> Iterator[Finding]:
+    active, enabled = properties.get("ActiveState"), properties.get("UnitFileState")
+    if properties.get("LoadState") == "masked":
         yield Finding(
             Level.FAILURE, "the service is masked, so nothing can start it", "",
             f"sudo systemctl unmask {SERVICE} && sudo systemctl enable --now {SERVICE}",
@@ -62,7 +63,7 @@ def _about_service(told: dict[str, str]) -> Iterator[Finding]:
     elif active == "failed":
         yield Finding(
             Level.FAILURE,
-            f"the service has failed ({told.get('Result')})",
+            f"the service has failed ({properties.get('Result')})",
             f"see why:  sudo journalctl -u {SERVICE} -n 50",
             f"sudo systemctl reset-failed {SERVICE} && sudo systemctl start {SERVICE}",
         )
@@ -77,7 +78,7 @@ def _about_service(told: dict[str, str]) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING, "the service is stopped", "", f"sudo systemctl start {SERVICE}"
         )
-    restarts = told.get("NRestarts", "")
+    restarts = properties.get("NRestarts", "")
     if restarts.isdigit() and int(restarts) >= RESTARTS_MANY:
         yield Finding(
             Level.WARNING,
@@ -85,7 +86,7 @@ def _about_service(told: dict[str, str]) -> Iterator[Finding]:
             "its log says why",
             f"sudo journalctl -u {SERVICE} -p warning -b",
         )
-    if told.get("NeedDaemonReload") == "yes":
+    if properties.get("NeedDaemonReload") == "yes":
         yield Finding(
             Level.WARNING,
             "the unit was changed, and systemd goes by the one before",
@@ -94,10 +95,10 @@ def _about_service(told: dict[str, str]) -> Iterator[Finding]:
         )
 
 
-def _about_state_dir(patient: Examined, told: dict[str, str]) -> Iterator[Finding]:
+def _about_state_dir(subject: Examined, properties: dict[str, str]) -> Iterator[Finding]:
     """ProtectSystem=strict makes everything else read-only."""
-    folder = patient.configuration.settings.gateway.state_dir.absolute()
-    allowed = [STATE_DIR, *map(Path, told.get("ReadWritePaths", "").split())]
+    folder = subject.configuration.settings.gateway.state_dir.absolute()
+    allowed = [STATE_DIR, *map(Path, properties.get("ReadWritePaths", "").split())]
     if not any(folder.is_relative_to(path) for path in allowed):
         yield Finding(
             Level.FAILURE,
@@ -109,10 +110,10 @@ def _about_state_dir(patient: Examined, told: dict[str, str]) -> Iterator[Findin
         )
 
 
-def _about_serial(patient: Examined) -> Iterator[Finding]:
+def _about_serial(subject: Examined) -> Iterator[Finding]:
     ports = [
         line.port
-        for line in patient.configuration.settings.serial
+        for line in subject.configuration.settings.serial
         if port_server(line.port) is None
     ]
     if not ports:

@@ -14,7 +14,7 @@ from gateway.cli.flash.options import (
     add_node_options,
     add_target_options,
 )
-from gateway.cli.output import complain
+from gateway.cli.output import print_error
 
 EPILOG = """
 what it needs:
@@ -89,5 +89,5 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return actions.run(arguments)
     except FlashError as error:
-        complain(f"tidegate flash: {error}")
+        print_error(f"tidegate flash: {error}")
         return codes.get(error.failure, ExitCode.FAILURE)

@@ -13,15 +13,15 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import kinds_of
 from gateway.cli.flash.one_board import flash_board
 from gateway.cli.flash.provisioning import node_of
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.flashing.drives import drives
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.finding import found_ports, kinds_of_drive
 from gateway.flashing.report import Report
 
-LOOK_S = 0.3
+POLL_S = 0.3
 Place = tuple[str, str]  # `port` or `drive`, and where it is
-SETTLE_S = 0.5  # a port is there before its rights are
+PORT_READY_S = 0.5  # a port is there before its rights are
 
 
 def batch(arguments: argparse.Namespace, report: Report) -> int:
@@ -30,7 +30,7 @@ def batch(arguments: argparse.Namespace, report: Report) -> int:
     node_of(arguments, _name(arguments, arguments.first))  # so that mistakes are told at once
     kinds_of(arguments)
     number, done, failed = arguments.first, 0, 0
-    say("plug in the first board; Ctrl-C ends")
+    print_line("plug in the first board; Ctrl-C ends")
     try:
         for place in _places(arguments):
             name = _name(arguments, number)
@@ -41,10 +41,10 @@ def batch(arguments: argparse.Namespace, report: Report) -> int:
                 failed += 1
             if arguments.count is not None and done + failed >= arguments.count:
                 break
-            say(f"unplug it, and plug in the next, which is {_name(arguments, number)}")
+            print_line(f"unplug it, and plug in the next, which is {_name(arguments, number)}")
     except KeyboardInterrupt:
-        complain("")
-    say(f"{done} done, {failed} failed")
+        print_error("")
+    print_line(f"{done} done, {failed} failed")
     return ExitCode.FAILURE if failed else ExitCode.OK
 
 
@@ -64,11 +64,11 @@ def _one(arguments: argparse.Namespace, place: Place, name: str, report: Report)
     chosen = argparse.Namespace(**{**vars(arguments), what: where})
     if what == "drive":
         chosen.drive = Path(where)
-    say(f"{where}: becomes {name}")
+    print_line(f"{where}: becomes {name}")
     try:
         flash_board(chosen, node_of(chosen, name), report)
     except FlashError as error:
-        complain(f"tidegate flash: {name}: {error}")
+        print_error(f"tidegate flash: {name}: {error}")
         return False
     return True
 
@@ -80,14 +80,14 @@ def _places(arguments: argparse.Namespace) -> Iterator[Place]:
         there = set(_there(arguments))
         for what, where in sorted(before - there):
             if what == "port":  # drives go by themselves
-                say(f"{where} is unplugged")
+                print_line(f"{where} is unplugged")
         for place in sorted(there - before):
-            time.sleep(SETTLE_S)
+            time.sleep(PORT_READY_S)
             yield place
             if place[0] == "drive":
                 there |= _port_of_it(set(_there(arguments)) - there)
         before = there
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _port_of_it(fresh: set[Place]) -> set[Place]:

@@ -136,7 +136,7 @@ def ask_port(
     if candidates and any(kind.install.method != "esptool" for kind in candidates):
         names = " or ".join(kind.name for kind in candidates)
         raise FlashError(Failure.AMBIGUOUS, f"{port.name} may be {names}: say which with --board")
-    report.say(f"{port.name} says nothing; asking its loader")
+    report.print_line(f"{port.name} says nothing; asking its loader")
     chip, mac = Esptool(port.device).chip()
     fitting = [kind for kind in kinds.values() if kind.chip == chip]
     if not fitting:
@@ -181,7 +181,7 @@ def identity_at(port: str, patience_s: float) -> Identity | None:
         return who(console)
 
 
-def _refuse_other(kind: Kind, identity: Identity) -> None:
+def _require_kind(kind: Kind, identity: Identity) -> None:
     if not kind.machine.search(identity.machine):
         text = f"what was installed is for {identity.machine!r}, and the board is a {kind.title}"
         raise FlashError(Failure.WRONG, text)
@@ -195,7 +195,7 @@ def wait_for_micropython(target: Target, kinds: Mapping[str, Kind], patience_s: 
             port = target.port or the_port(found_ports(kinds), None, target.kind)
             identity = identity_at(port.device, QUICK_S)
             if identity is not None:
-                _refuse_other(target.kind, identity)
+                _require_kind(target.kind, identity)
                 return Target(kind=target.kind, port=port, drive=target.drive, identity=identity)
         except FlashError as error:
             if error.failure not in (Failure.ABSENT, Failure.CUT) or time.monotonic() > deadline:

@@ -30,7 +30,7 @@ def install(
     if kind.install.method == "hex" and program is not None and program.script is not None:
         image = with_script(image.decode("ascii"), program.script, path.name).encode("ascii")
     where = target.drive.folder if target.drive else target.port.name if target.port else ""
-    report.say(f"{'would write' if arguments.dry_run else 'writing'} {path} to {where}")
+    report.print_line(f"{'would write' if arguments.dry_run else 'writing'} {path} to {where}")
     if arguments.dry_run:
         return
     match kind.install.method:
@@ -47,7 +47,7 @@ def install(
                 text = f"{target.drive.folder} is a micro:bit of the second edition"
                 raise FlashError(Failure.WRONG, text)
             copy_to(target.drive, "micropython.hex", image, report)
-    report.say(f"{path.name} is on the board")
+    report.print_line(f"{path.name} is on the board")
 
 
 def _as_drive(arguments: argparse.Namespace, target: Target, report: Report) -> Drive:
@@ -55,7 +55,7 @@ def _as_drive(arguments: argparse.Namespace, target: Target, report: Report) -> 
     kind = target.kind
     if target.port is None or target.identity is None:
         raise FlashError(Failure.ABSENT, _no_drive(kind))
-    report.say(f"{target.port.name} becomes a drive")
+    report.print_line(f"{target.port.name} becomes a drive")
     with Console(target.port.device) as console:
         console.stop()
         console.write(b"import machine\nmachine.bootloader()\x04")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import identity_at, kinds_of, started_again
-from gateway.cli.output import say
+from gateway.cli.output import print_line
 from gateway.cli.tables import Column, table, terminal_columns
 from gateway.flashing.drives import drives, unmounted
 from gateway.flashing.errors import FlashError
@@ -46,12 +46,12 @@ def list_boards(arguments: argparse.Namespace) -> int:
     unseen = "a drive that is not mounted"
     rows += [{"place": str(device), "boards": [], "says": unseen} for device in unmounted()]
     if arguments.json:
-        say(json.dumps({"schema": SCHEMA, "found": rows}, indent=2))
+        print_line(json.dumps({"schema": SCHEMA, "found": rows}, indent=2))
     elif rows:
         lines = table(COLUMNS, [_row(row) for row in rows], terminal_columns())
-        say("\n".join(lines))
+        print_line("\n".join(lines))
     else:
-        say("no boards; some cables only charge: try another one")
+        print_line("no boards; some cables only charge: try another one")
     return ExitCode.OK
 
 

@@ -10,7 +10,7 @@ from gateway.cli.flash.boards import (
     target_of,
     wait_for_micropython,
 )
-from gateway.cli.flash.hearing import asker
+from gateway.cli.flash.contact import client_query
 from gateway.cli.flash.installing import install
 from gateway.cli.flash.provisioning import (
     Node,
@@ -30,12 +30,12 @@ START_S_MAX = 30.0
 
 def flash_board(arguments: argparse.Namespace, node: Node, report: Report) -> None:
     """MicroPython if it has none, then program, settings and first contact. Raises FlashError."""
-    asker(arguments)  # errors in its configuration are reported before a board is touched
+    client_query(arguments)  # errors in its configuration are reported before a board is touched
     if arguments.into is not None:
         provision(arguments, node, program_for(node, kind_for_folder(arguments)), None, report)
         return
     target = target_of(arguments, report)
-    report.say(described(target))
+    report.print_line(described(target))
     is_whole = target.drive is not None and target.kind.install.method == "hex"
     with left_running(arguments, target):
         program = _program(node, target.kind)
@@ -54,13 +54,13 @@ def install_and_wait(
     if target.port is None and target.kind.install.method == "hex":
         return target
     target = wait_for_micropython(target, kinds_of(arguments), START_S_MAX)
-    report.say(f"{target.kind.title} has {target.identity}")
+    report.print_line(f"{target.kind.title} has {target.identity}")
     return target
 
 
 def provision_board(arguments: argparse.Namespace, report: Report) -> None:
     node = node_of(arguments)
-    asker(arguments)
+    client_query(arguments)
     if arguments.into is not None:
         provision(arguments, node, program_for(node, kind_for_folder(arguments)), None, report)
         return
@@ -69,7 +69,7 @@ def provision_board(arguments: argparse.Namespace, report: Report) -> None:
         assert target.port is not None
         text = f"{target.port.name} has no MicroPython that answers:  tidegate flash install"
         raise FlashError(Failure.ABSENT, f"{text}  puts it there")
-    report.say(described(target))
+    report.print_line(described(target))
     with left_running(arguments, target):
         provision(arguments, node, _program(node, target.kind), target, report)
 

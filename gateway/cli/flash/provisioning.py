@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.cli.flash.boards import Target, kind_given, kinds_of
-from gateway.cli.flash.hearing import start_and_hear
+from gateway.cli.flash.contact import start_and_wait
 from gateway.cli.live import counted
 from gateway.flashing.console import Console, SnippetError
 from gateway.flashing.errors import Failure, FlashError
@@ -67,7 +67,7 @@ def node_of(arguments: argparse.Namespace, name: str | None = None) -> Node:
 def _password(arguments: argparse.Namespace) -> str:
     path = arguments.wifi_password_file
     if path is not None:
-        _refuse_if_open(path)
+        _require_private(path)
         return _text_of(path).strip("\r\n")
     if PASSWORD_VARIABLE in os.environ:
         return os.environ[PASSWORD_VARIABLE]
@@ -81,7 +81,7 @@ def _json_of(path: Path | None, *, is_secret: bool = False) -> Mapping[str, Any]
     if path is None:
         return None
     if is_secret:
-        _refuse_if_open(path)
+        _require_private(path)
     try:
         found = json.loads(_text_of(path))
     except ValueError as error:
@@ -102,7 +102,7 @@ def _text_of(path: Path) -> str:
         raise FlashError(Failure.WRONG, f"{path} is no text") from None
 
 
-def _refuse_if_open(path: Path) -> None:
+def _require_private(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -128,25 +128,25 @@ def provision(
 ) -> None:
     """Raises FlashError. Without a target into the folder of --into."""
     kind = target.kind if target is not None else kind_for_folder(arguments)
-    _refuse_old(kind, target)
+    _require_version(kind, target)
     count, octets = len(program.files), program.octets
     if arguments.dry_run:
-        report.say(f"would place {counted(count, 'file')}, {octets} octets:")
+        report.print_line(f"would place {counted(count, 'file')}, {octets} octets:")
         for file in program.files:
-            report.say(
+            report.print_line(
                 f"  {len(file.octets):7} /{file.path}{' (secret)' if file.is_secret else ''}"
             )
         return
     if target is None:
         sent = place(FolderPlacing(arguments.into), program.files, report)
-        report.say(
+        report.print_line(
             f"{arguments.into} has {counted(count, 'file')}, {octets} octets; {sent} were written"
         )
         _enrol(arguments, node, kind, None, program, report)
         return
     _place_on_board(target, program, report)
     _enrol(arguments, node, kind, target, program, report)
-    start_and_hear(arguments, node.settings.name, target, report)
+    start_and_wait(arguments, node.settings.name, target, report)
 
 
 def kind_for_folder(arguments: argparse.Namespace) -> Kind:
@@ -156,7 +156,7 @@ def kind_for_folder(arguments: argparse.Namespace) -> Kind:
     return kind
 
 
-def _refuse_old(kind: Kind, target: Target | None) -> None:
+def _require_version(kind: Kind, target: Target | None) -> None:
     identity = None if target is None else target.identity
     if identity is not None and identity.version < kind.micropython_min:
         least = ".".join(map(str, kind.micropython_min))
@@ -171,7 +171,9 @@ def _place_on_board(target: Target, program: Program, report: Report) -> None:
             raise FlashError(
                 Failure.ABSENT, "the board's port is needed for files: name it, --port"
             )
-        report.say("the board has its program")  # it took the drive's file, which is all we know
+        report.print_line(
+            "the board has its program"
+        )  # it took the drive's file, which is all we know
         return
     port = target.port.device
     if target.kind.program == "tiny":
@@ -184,7 +186,7 @@ def _place_on_board(target: Target, program: Program, report: Report) -> None:
     else:
         sent = place(MpremotePlacing(port), program.files, report)
     same = f", {count - sent} were there already" if sent < count else ""
-    report.say(f"the board has {counted(count, 'file')}, {octets} octets, verified{same}")
+    report.print_line(f"the board has {counted(count, 'file')}, {octets} octets, verified{same}")
 
 
 def _has_script(console: Console) -> bool:
@@ -210,7 +212,7 @@ def _verify_script(console: Console, script: bytes, report: Report) -> None:
             "tidegate flash --drive FOLDER  puts both there anew"
         )
         raise FlashError(Failure.WRONG, text)
-    report.say(f"the board has its program, {len(script)} octets, verified")
+    report.print_line(f"the board has its program, {len(script)} octets, verified")
 
 
 def _enrol(
@@ -234,7 +236,7 @@ def _enrol(
             "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
     )
-    report.say(f"enrolment: {line}")
+    report.print_line(f"enrolment: {line}")
     if arguments.enrol_to is None:
         return
     try:

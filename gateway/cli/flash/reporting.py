@@ -1,6 +1,6 @@
 """What those who wait see: lines for good on stdout, and how far it is on stderr."""
 
-from gateway.cli.output import say
+from gateway.cli.output import print_line
 from gateway.cli.progress import Progress
 
 BAR_LETTERS = 24
@@ -12,9 +12,9 @@ class TerminalReport:
         self._total = 1
         self._progress: Progress | None = None
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self._end()
-        say(text)
+        print_line(text)
 
     def at(self, what: str, done: int, total: int) -> None:
         if self._progress is None or what != self._what:

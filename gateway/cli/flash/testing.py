@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import Target, target_of
-from gateway.cli.flash.hearing import start_and_hear
+from gateway.cli.flash.contact import start_and_wait
 from gateway.cli.flash.reporting import TerminalReport
-from gateway.cli.output import say
+from gateway.cli.output import print_line
 from gateway.flashing.console import Console, SnippetError
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.program import SECRETS, STARTS
@@ -29,12 +29,12 @@ def test(arguments: argparse.Namespace, report: TerminalReport) -> int:
         console.stop()
         for passed, text in _answers(console, target):
             is_ok = is_ok and passed
-            say(f"{'ok' if passed else 'MISSING':<8}{text}")
+            print_line(f"{'ok' if passed else 'MISSING':<8}{text}")
         name = getattr(arguments, "name", None)
         if name is None or arguments.dry_run:
             console.leave()
             return ExitCode.OK if is_ok else ExitCode.FAILURE
-    start_and_hear(arguments, name, target, report)
+    start_and_wait(arguments, name, target, report)
     return ExitCode.OK if is_ok else ExitCode.FAILURE
 
 
@@ -45,10 +45,10 @@ def _answers(console: Console, target: Target) -> Iterator[Answer]:
     least = ".".join(map(str, kind.micropython_min))
     yield identity.version >= kind.micropython_min, f"{identity}; {least} or newer"
     yield bool(kind.machine.search(identity.machine)), f"a {kind.title}"
-    free = int(_asked(console, "import gc\ngc.collect()\nprint(gc.mem_free())") or 0)
+    free = int(_answer(console, "import gc\ngc.collect()\nprint(gc.mem_free())") or 0)
     enough = FREE_OCTETS_MIN[kind.program]
     yield free >= enough, f"{free} octets of memory free; {enough} or more"
-    there = ast.literal_eval(_asked(console, "import os\nprint(os.listdir())") or "[]")
+    there = ast.literal_eval(_answer(console, "import os\nprint(os.listdir())") or "[]")
     if kind.program == "tiny" and _script_in_flash(console):
         yield True, "its program, in flash"
         return
@@ -60,10 +60,10 @@ def _answers(console: Console, target: Target) -> Iterator[Answer]:
 
 def _script_in_flash(console: Console) -> bool:
     snippet = "import machine\nprint(machine.mem8[0x3e000], machine.mem8[0x3e001])"
-    return _asked(console, snippet) == "77 80"
+    return _answer(console, snippet) == "77 80"
 
 
-def _asked(console: Console, snippet: str) -> str:
+def _answer(console: Console, snippet: str) -> str:
     try:
         return console.ask(snippet).strip()
     except SnippetError:

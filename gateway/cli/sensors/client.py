@@ -4,8 +4,8 @@ One client has one topic for its readings and one for its commands. Its conversa
 in `client_states`: CONNECT, REGISTER, SUBSCRIBE, then readings one at a time. A request that has
 no answer is repeated after T_retry, at most N_retry times (section 6.13). A reading that was not
 acknowledged survives a reconnect and goes first, with DUP and the message id it had, so that the
-gateway can recognise it. One that sleeps (`Pace.sleep_s`) says so by DISCONNECT, fetches what came
-for it by PINGREQ, and comes back by CONNECT when it has a reading (6.14).
+gateway can recognise it. One that sleeps (`Pace.sleep_s`) sends DISCONNECT with the time, fetches
+what came for it by PINGREQ, and comes back by CONNECT when it has a reading (6.14).
 
 A clean client begins and ends without a session. In between it comes back to the one it has: a
 gateway that has forgotten what was sent at QoS 2 would take it a second time.
@@ -24,17 +24,17 @@ from random import Random
 from gateway.cli.sensors.answers import ANSWERS, message_id_of, return_code_of
 from gateway.cli.sensors.client_effects import (
     Acknowledged,
-    AwayReason,
     Connected,
+    ConversationEnded,
     Dropped,
     DropReason,
     Effect,
+    EndReason,
     FellAsleep,
-    Left,
+    Finished,
     Received,
     Retransmitted,
     Send,
-    WentAway,
 )
 from gateway.cli.sensors.client_states import TRANSITIONS, Input, State
 from gateway.cli.sensors.pace import Pace
@@ -67,7 +67,7 @@ class Timer(Enum):
     RETRY = auto()  # when to repeat the open request
     PING = auto()  # when to ask whether the gateway is still there
     RECONNECT = auto()  # when to send CONNECT again
-    SLEEP = auto()  # when to fall asleep, if there is nothing to say until then
+    SLEEP = auto()  # when to fall asleep, if there is no reading until then
     FETCH = auto()  # when to wake and ask what has come
 
 
@@ -117,7 +117,7 @@ class SensorClient:
         self.timers.clear()
         is_clean = self.clean and not self.conversations
         connect = Connect(self.client_id, self.pace.keep_alive_s, clean_session=is_clean)
-        return self._ask(connect, now)
+        return self._send_request(connect, now)
 
     def publish(self, payload: bytes, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -133,10 +133,10 @@ class SensorClient:
             return []
         self.timers.clear()
         if self._step(Input.LEAVE) is State.GONE:
-            return [Left()]
-        return self._ask(self._goodbye(), now)
+            return [Finished()]
+        return self._send_request(self._last_request(), now)
 
-    def _goodbye(self) -> Frame:
+    def _last_request(self) -> Frame:
         """The session of several conversations stays, unless a clean one takes its place."""
         if self.clean and self.conversations > 1:
             return Connect(self.client_id, self.pace.keep_alive_s, clean_session=True)
@@ -157,15 +157,15 @@ class SensorClient:
             case Pingreq():
                 return [Send(Pingresp())]
             case Disconnect() if self.state not in (State.DOZING, State.LEAVING):
-                return self._go_away(AwayReason.TOLD, now)
+                return self._end_conversation(EndReason.BY_GATEWAY, now)
             case _:
-                return self._settle(frame, now)
+                return self._on_answer(frame, now)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for timer in [timer for timer, at in self.timers.items() if at <= now]:
             if self.timers.pop(timer, None) is not None:  # an earlier one may have cleared it
-                effects += self._ring(timer, now)
+                effects += self._on_timer(timer, now)
         return effects
 
     def wake_at(self) -> float | None:
@@ -179,16 +179,16 @@ class SensorClient:
             return [
                 Send(Puback(frame.topic_id, frame.message_id, ReturnCode.INVALID_TOPIC_ID))
             ]  # 6.6
-        news: list[Effect] = [Received(name, frame.payload, frame.qos)]
+        effects: list[Effect] = [Received(name, frame.payload, frame.qos)]
         if frame.qos == 1:
-            return [*news, Send(Puback(frame.topic_id, frame.message_id, ReturnCode.ACCEPTED))]
+            return [*effects, Send(Puback(frame.topic_id, frame.message_id, ReturnCode.ACCEPTED))]
         if frame.qos == 2:
             if frame.message_id in self.releases_awaited:
-                news = []
+                effects = []
             else:
                 self.releases_awaited.append(frame.message_id)
-            return [*news, Send(Pubrec(frame.message_id))]
-        return news
+            return [*effects, Send(Pubrec(frame.message_id))]
+        return effects
 
     def _release(self, frame: Pubrel) -> list[Effect]:
         if frame.message_id in self.releases_awaited:
@@ -203,7 +203,7 @@ class SensorClient:
 
     # Answers to the open request
 
-    def _settle(self, frame: Frame, now: float) -> list[Effect]:
+    def _on_answer(self, frame: Frame, now: float) -> list[Effect]:
         if isinstance(frame, Puback) and frame.return_code == ReturnCode.INVALID_TOPIC_ID:
             return self._topic_unknown(frame, now)
         if not self._is_answer(frame):
@@ -212,7 +212,7 @@ class SensorClient:
             return self._refused(frame, now)
         self.timers[Timer.PING] = now + self.pace.keep_alive_s / 2
         if self.state in (State.DOZING, State.FETCHING):
-            return self._rest(now)
+            return self._fall_asleep(now)
         if self.state in (State.RISING, State.PINGING):
             return [*self._answered(None, now), *self._go_on(now)]
         return self._accepted(frame, now)
@@ -221,7 +221,7 @@ class SensorClient:
         match frame:
             case Connack() if self.state is State.LEAVING:
                 self._close_request()
-                return self._ask(Disconnect(), now)
+                return self._send_request(Disconnect(), now)
             case Connack():
                 self.conversations += 1
                 return self._answered(Register(0, self._next_message_id(), self.topic), now)
@@ -238,7 +238,7 @@ class SensorClient:
                 return [*self._delivered(now), *self._answered(None, now), *self._go_on(now)]
             case _:
                 self.timers.clear()
-                return [*self._answered(None, now), Left()]
+                return [*self._answered(None, now), Finished()]
 
     def _is_answer(self, frame: Frame) -> bool:
         expected = isinstance(frame, ANSWERS.get(self.state, ()))
@@ -249,13 +249,13 @@ class SensorClient:
     def _answered(self, following: Frame | None, now: float) -> list[Effect]:
         self._step(Input.ANSWERED)
         self._close_request()
-        return [] if following is None else self._ask(following, now)
+        return [] if following is None else self._send_request(following, now)
 
     def _received(self, frame: Pubrec, now: float) -> list[Effect]:
         assert self.in_flight is not None
         self._step(Input.RECEIVED)
         self.in_flight.received = True
-        return self._ask(Pubrel(frame.message_id), now)
+        return self._send_request(Pubrel(frame.message_id), now)
 
     def _delivered(self, now: float) -> list[Effect]:
         assert self.in_flight is not None
@@ -263,8 +263,8 @@ class SensorClient:
         after_s = 0.0 if reading.sent_at is None else now - reading.sent_at
         return [Acknowledged(reading.payload, after_s)]
 
-    def _rest(self, now: float) -> list[Effect]:
-        """Asleep until it is time to fetch; or up again, if there is something to say by now."""
+    def _fall_asleep(self, now: float) -> list[Effect]:
+        """Asleep until it is time to fetch; or up again, if there is a reading by now."""
         asleep = self._answered(None, now)
         self.timers.clear()
         self.timers[Timer.FETCH] = now + self.pace.sleep_s * self.pace.wake_after
@@ -278,16 +278,16 @@ class SensorClient:
             self.in_flight = None
             dropped: list[Effect] = [Dropped(DropReason.REFUSED)]
             return [*dropped, *self._answered(None, now), *self._go_on(now)]
-        return self._go_away(AwayReason.REFUSED, now)
+        return self._end_conversation(EndReason.REFUSED, now)
 
     def _topic_unknown(self, frame: Puback, now: float) -> list[Effect]:
-        """The gateway no longer knows our topic id; also the only error that QoS 0 is told."""
+        """The gateway no longer knows our topic id; also the only error at QoS 0."""
         if frame.topic_id != self.topic_id or Input.TOPIC_UNKNOWN not in TRANSITIONS[self.state]:
             return []
         self._step(Input.TOPIC_UNKNOWN)
         if self.in_flight is not None:
             self.in_flight.sent = False  # refused, so the gateway has not seen this message id
-        return self._ask(Register(0, self._next_message_id(), self.topic), now)
+        return self._send_request(Register(0, self._next_message_id(), self.topic), now)
 
     # Our own sending
 
@@ -307,7 +307,7 @@ class SensorClient:
     def _send_reading(self, reading: Reading, now: float) -> list[Effect]:
         if reading.received:
             self._step(Input.RELEASE)
-            return self._ask(Pubrel(reading.message_id), now)
+            return self._send_request(Pubrel(reading.message_id), now)
         frame = Publish(
             self.topic_id, reading.message_id, reading.payload, qos=self.qos, dup=reading.sent
         )
@@ -319,9 +319,9 @@ class SensorClient:
         if reading.sent_at is None:
             reading.sent_at = now
         self._step(Input.PUBLISH)
-        return again + self._ask(frame, now)
+        return again + self._send_request(frame, now)
 
-    def _ask(self, request: Frame, now: float) -> list[Effect]:
+    def _send_request(self, request: Frame, now: float) -> list[Effect]:
         self.request, self.retries = request, 0
         self.timers[Timer.RETRY] = now + self.pace.retry_after_s
         return [Send(request)]
@@ -332,7 +332,7 @@ class SensorClient:
 
     # Time
 
-    def _ring(self, timer: Timer, now: float) -> list[Effect]:
+    def _on_timer(self, timer: Timer, now: float) -> list[Effect]:
         match timer:
             case Timer.RECONNECT:
                 return self.connect(now)
@@ -344,39 +344,39 @@ class SensorClient:
                 return self._doze(now)
             case Timer.FETCH:
                 self._step(Input.FETCH)
-                return self._ask(Pingreq(self.client_id), now)
+                return self._send_request(Pingreq(self.client_id), now)
 
     def _ping(self, now: float) -> list[Effect]:
         self.timers[Timer.PING] = now + self.pace.keep_alive_s / 2
         if self.state is not State.READY:
             return []  # the open request asks the same question
         self._step(Input.PING)
-        return self._ask(Pingreq(), now)
+        return self._send_request(Pingreq(), now)
 
     def _doze(self, now: float) -> list[Effect]:
         if self.state is not State.READY:
             return []  # it has something to say after all
         self._step(Input.SLEEP)
         self.timers.clear()
-        return self._ask(Disconnect(self.pace.sleep_s), now)
+        return self._send_request(Disconnect(self.pace.sleep_s), now)
 
     def _repeat(self, now: float) -> list[Effect]:
         assert self.request is not None
         if self.retries >= self.pace.retries_max:
-            return self._go_away(AwayReason.SILENCE, now)
+            return self._end_conversation(EndReason.SILENCE, now)
         self.retries += 1
         if isinstance(self.request, (Publish, Subscribe)):
             self.request = replace(self.request, dup=True)
         self.timers[Timer.RETRY] = now + self.pace.retry_after_s
         return [Retransmitted(self.request), Send(self.request)]
 
-    def _go_away(self, reason: AwayReason, now: float) -> list[Effect]:
+    def _end_conversation(self, reason: EndReason, now: float) -> list[Effect]:
         self._close_request()
         self.timers.clear()
         if self._step(Input.FAILED) is State.GONE:
-            return [Left()]
+            return [Finished()]
         self.timers[Timer.RECONNECT] = now + self.dice.uniform(*self.pace.reconnect_pause_s)
-        return [WentAway(reason)]
+        return [ConversationEnded(reason)]
 
     # Helpers
 

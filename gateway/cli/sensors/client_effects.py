@@ -1,4 +1,4 @@
-"""What a simulated sensor's client tells its shell: `Send` is work, everything else is news."""
+"""Effects of a simulated sensor's client: `Send` is work, all others are events."""
 
 from __future__ import annotations
 
@@ -55,29 +55,29 @@ class Dropped:
     reason: DropReason
 
 
-class AwayReason(Enum):
+class EndReason(Enum):
     SILENCE = "no answer"
     REFUSED = "refused"
-    TOLD = "told to reconnect"
+    BY_GATEWAY = "told to reconnect"
 
 
 @dataclass(frozen=True, slots=True)
-class WentAway:
+class ConversationEnded:
     """The conversation is over; the client connects again by itself after a pause."""
 
-    reason: AwayReason
+    reason: EndReason
 
 
 @dataclass(frozen=True, slots=True)
 class FellAsleep:
-    """The gateway knows it. The client wakes by itself, or when it has something to say."""
+    """The gateway has acknowledged it. The client wakes by itself, or when it has a reading."""
 
     for_s: int
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """The conversation ended on our own wish."""
+class Finished:
+    """The conversation ended because the sensor ended it."""
 
 
 Effect = (
@@ -87,7 +87,7 @@ Effect = (
     | Retransmitted
     | Received
     | Dropped
-    | WentAway
+    | ConversationEnded
     | FellAsleep
-    | Left
+    | Finished
 )

@@ -1,9 +1,9 @@
 """The states of a sensor's conversation with its gateway.
 
-Rules: what is not in the table cannot happen; a client that is told to reconnect, or hears nothing
-after N_retry, is AWAY and starts anew with CONNECT; a request is open in every state but AWAY,
+Rules: what is not in the table cannot happen; a client that gets DISCONNECT, or no answer after
+N_retry, is AWAY and starts again with CONNECT; a request is open in every state but AWAY,
 READY, ASLEEP and GONE, and there is never a second one (6.10 allows one outstanding REGISTER or
-SUBSCRIBE, 6.6 one PUBLISH). A client that is ASLEEP has its radio off: it hears nothing.
+SUBSCRIBE, 6.6 one PUBLISH). A client that is ASLEEP has its radio off: it receives nothing.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class State(Enum):
 
 class Input(Enum):
     CONNECT = auto()  # the device starts, or the pause is over
-    ANSWERED = auto()  # the request is settled
+    ANSWERED = auto()  # the request is answered
     RECEIVED = auto()  # PUBREC
     TOPIC_UNKNOWN = auto()  # return code 0x02 for the topic of its readings
     PUBLISH = auto()
     RELEASE = auto()  # after a reconnect: the PUBREC came in the conversation before
     PING = auto()
     SLEEP = auto()  # nothing is left to do
-    FETCH = auto()  # the time it said it would sleep is over
+    FETCH = auto()  # its sleep time is over
     LEAVE = auto()
-    FAILED = auto()  # no answer after N_retry, refused, or told to reconnect
+    FAILED = auto()  # no answer after N_retry, refused, or DISCONNECT from the gateway
 
 
 TRANSITIONS: dict[State, dict[Input, State]] = {

@@ -2,8 +2,8 @@
 
 It is a `SensorClient` with an application on top. A command on `demo/<id>/set` is the new interval
 in seconds, as text; the sensor obeys and reports at once, and every report carries the interval,
-which is how anybody at the broker can see that the command arrived. With `payload_bytes` a report
-is so many octets instead, which begin with its number.
+by which any client of the broker can see that the command arrived. With `payload_bytes` a report
+is so many bytes instead, which begin with its number.
 
 Limits: an interval is `INTERVAL_MIN_S` to `INTERVAL_MAX_S`; anything else is refused and changes
 nothing.
@@ -51,7 +51,8 @@ class Unreadable:
     reason: str
 
 
-News = Effect | Published | Obeyed | Refused | Unreadable
+SensorEvent = Effect | Published | Obeyed | Refused | Unreadable
+News = SensorEvent  # its name in the simulation
 
 
 def topic_of(name: str, prefix: str = "demo") -> str:
@@ -96,7 +97,7 @@ class SimulatedSensor:
 
     # From the shell
 
-    def start(self, now: float) -> list[News]:
+    def start(self, now: float) -> list[SensorEvent]:
         """Connect; the first reading is taken when the conversation is complete."""
         return [*self.client.connect(now)]
 
@@ -104,28 +105,28 @@ class SimulatedSensor:
         """Measure no more; what was measured still goes out."""
         self.is_finished, self.measure_at = True, None
 
-    def stop(self, now: float) -> list[News]:
+    def stop(self, now: float) -> list[SensorEvent]:
         """Measure no more and leave the gateway with DISCONNECT."""
         self.finish()
         return [*self.client.leave(now)]
 
-    def receive(self, frame: Frame, now: float) -> list[News]:
-        news: list[News] = []
+    def receive(self, frame: Frame, now: float) -> list[SensorEvent]:
+        events: list[SensorEvent] = []
         for effect in self.client.receive(frame, now):
-            news.append(effect)
+            events.append(effect)
             match effect:
                 case Received():
-                    news += self._obey(effect.payload, now)
+                    events += self._obey(effect.payload, now)
                 case Connected() if self.measure_at is None and not self.is_finished:
-                    news += self._report(now)
+                    events += self._report(now)
                     self.measure_at = now + self.interval_s * self.dice.uniform(0.2, 1.0)
-        return news
+        return events
 
-    def handle_time(self, now: float) -> list[News]:
-        news: list[News] = [*self.client.handle_time(now)]
+    def handle_time(self, now: float) -> list[SensorEvent]:
+        events: list[SensorEvent] = [*self.client.handle_time(now)]
         if self.measure_at is not None and self.measure_at <= now:
-            news += self._report(now)
-        return news
+            events += self._report(now)
+        return events
 
     def wake_at(self) -> float | None:
         due = [at for at in (self.client.wake_at(), self.measure_at) if at is not None]
@@ -133,7 +134,7 @@ class SimulatedSensor:
 
     # Helpers
 
-    def _report(self, now: float) -> list[News]:
+    def _report(self, now: float) -> list[SensorEvent]:
         self.measure_at = now + self.interval_s
         self.reports += 1
         return [Published(), *self.client.publish(self._payload(now), now)]
@@ -147,7 +148,7 @@ class SimulatedSensor:
         pack = senml.Pack(self.name + "/", now + self.unix_offset_s, (*measured, interval))
         return senml.encode(pack)
 
-    def _obey(self, payload: bytes, now: float) -> list[News]:
+    def _obey(self, payload: bytes, now: float) -> list[SensorEvent]:
         interval_s = interval_in(payload)
         if interval_s is None:
             return [Refused(printable(payload))]

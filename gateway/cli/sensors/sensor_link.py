@@ -1,7 +1,7 @@
 """The sockets of the simulated sensors: one UDP socket each, as one device has one address.
 
 The link knows nothing of MQTT-SN but how to decode and encode; it carries frames to the sensor,
-performs `Send`, tells everything else to `on_news`, and keeps one timer. A timer that rings too
+performs `Send`, passes everything else to `on_event`, and keeps one timer. A timer that expires too
 early is set again, which is cheaper than moving it with each datagram. Time is the monotonic clock
 itself: that of uvloop steps in milliseconds, longer than an answer over loopback takes.
 """
@@ -16,14 +16,14 @@ from random import Random
 
 from gateway.cli.sensors.air import Air
 from gateway.cli.sensors.client_effects import Send
-from gateway.cli.sensors.sensor import News, SimulatedSensor, Unreadable
+from gateway.cli.sensors.sensor import SensorEvent, SimulatedSensor, Unreadable
 from gateway.frames import MalformedFrame, decode, encode
 
 
 @dataclass(slots=True)
 class SensorLink(asyncio.DatagramProtocol):
     sensor: SimulatedSensor
-    on_news: Callable[[str, News], object]
+    on_event: Callable[[str, SensorEvent], object]
     air: Air = field(default_factory=lambda: Air(Random(0)))
     transport: asyncio.DatagramTransport | None = field(default=None, init=False)
     timer: asyncio.TimerHandle | None = field(default=None, init=False)
@@ -56,7 +56,7 @@ class SensorLink(asyncio.DatagramProtocol):
             self._receive(data)
 
     def error_received(self, exc: Exception) -> None:
-        """Nobody listens at the port (ICMP). The retry timer of the client is the answer to it."""
+        """The port is closed (ICMP). The retry timer of the client is the answer to it."""
 
     def _wake(self) -> None:
         self.timer = None
@@ -68,19 +68,19 @@ class SensorLink(asyncio.DatagramProtocol):
         try:
             frame = decode(data)
         except MalformedFrame as error:
-            self.on_news(self.sensor.name, Unreadable(str(error)))
+            self.on_event(self.sensor.name, Unreadable(str(error)))
             return
         self._perform(self.sensor.receive(frame, time.monotonic()))
 
-    def _perform(self, news: list[News]) -> None:
-        for item in news:
+    def _perform(self, events: list[SensorEvent]) -> None:
+        for item in events:
             if isinstance(item, Send):
                 assert self.transport is not None
                 datagram = encode(item.frame)
                 for _ in range(self.air.arrivals()):
                     self.transport.sendto(datagram)
             else:
-                self.on_news(self.sensor.name, item)
+                self.on_event(self.sensor.name, item)
         self._rearm()
 
     def _rearm(self) -> None:

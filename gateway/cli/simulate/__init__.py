@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.output import complain, say
+from gateway.cli.output import print_error, print_line
 from gateway.cli.simulate.plan import (
     PAYLOAD_BYTES_MAX,
     SECONDS_MAX,
@@ -67,10 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("payload", "BYTES", _whole(0, PAYLOAD_BYTES_MAX), "size of a reading"),
     ):
         default = getattr(plan, name)
-        told = "SenML in CBOR" if default is None else f"{default:g}"
+        document = "SenML in CBOR" if default is None else f"{default:g}"
         add(
             f"--{name}", metavar=metavar, type=type_, default=default,
-            help=f"{help_} (default: {told})",
+            help=f"{help_} (default: {document})",
         )  # fmt: skip
     add(
         "--qos",
@@ -97,16 +97,16 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         seconds = _perform(fleet)
     except SimulateError as error:
-        complain(f"tidegate simulate: {error}")
+        print_error(f"tidegate simulate: {error}")
         return error.code
     if arguments.json:
-        say(json.dumps(summary_json(fleet, seconds), indent=2))
+        print_line(json.dumps(summary_json(fleet, seconds), indent=2))
     else:
-        say("\n".join(summary_lines(fleet, seconds)))
+        print_line("\n".join(summary_lines(fleet, seconds)))
     problem = fleet.problem()
     if problem is None:
         return ExitCode.OK
-    complain(problem)
+    print_error(problem)
     return ExitCode.FAILURE
 
 

@@ -1,10 +1,11 @@
 """All simulated sensors, from the first CONNECT to the last DISCONNECT.
 
 Order: sockets and CONNECTs, `START_PER_S` a second; readings for as long as the plan says; no more
-readings, but what was measured goes out; goodbye. A signal at any moment means "no more readings".
+readings, but what was measured is sent; DISCONNECT. A signal at any moment means "no more
+readings".
 
-Limits: after the last reading `SETTLE_S` for acknowledgements, `LEAVE_S` for goodbyes. When nobody
-has answered a CONNECT for `NOBODY_S` it is given up.
+Limits: after the last reading `SETTLE_S` for acknowledgements, `DISCONNECT_S` for DISCONNECT. If no
+CONNECT was answered within `CONNECT_S_MAX` the simulation ends.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from gateway.cli.simulate.tally import Tally
 START_PER_S = 2000
 START_BATCH = 20
 SETTLE_S = 20.0  # a lost datagram costs Pace.retry_after_s, a few of them four times that
-LEAVE_S = 5.0
-NOBODY_S = 8.0
-LOOK_EVERY_S = 0.1
+DISCONNECT_S = 5.0
+CONNECT_S_MAX = 8.0
+POLL_S = 0.1
 FILES_BESIDE = 64  # of Python, the loop and the terminal
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SimulateError(Exception):
-    """Why there is nothing to tell, with what to do about it."""
+    """Why there is no result, with what to do about it."""
 
     code = ExitCode.UNAVAILABLE
 
@@ -70,7 +71,7 @@ class Fleet:
         progress = Progress(lambda _: self.line(time.monotonic() - began))
         try:
             await self._measure(host, began, progress)
-            await self._settle(progress)
+            await self._finish(progress)
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
@@ -90,14 +91,14 @@ class Fleet:
 
     def problem(self) -> str | None:
         """What went wrong, as a sentence."""
-        silent = self.plan.sensors - len(self.tally.connected)
+        unconnected = self.plan.sensors - len(self.tally.connected)
         left = self.unacknowledged()
-        said = [
-            f"{silent} of {self.plan.sensors} sensors never connected." if silent else "",
+        problems = [
+            f"{unconnected} of {self.plan.sensors} sensors never connected." if unconnected else "",
             f"{left} readings were not acknowledged." if left else "",
             f"{self.tally.dropped} readings were dropped." if self.tally.dropped else "",
         ]
-        return " ".join(filter(None, said)) or None
+        return " ".join(filter(None, problems)) or None
 
     def line(self, seconds: float) -> str:
         """`12 s: 1000 sensors (300 up, 700 asleep), 4500 readings, 3000 acknowledged, 2 open`"""
@@ -134,10 +135,10 @@ class Fleet:
                         progress.at(number)
                         await asyncio.sleep(START_BATCH / START_PER_S)
                 while not self.stop.is_set():
-                    self._expect_somebody(time.monotonic() - began)
+                    self._check_connected(time.monotonic() - began)
                     progress.at(0)
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_EVERY_S):
+                        async with asyncio.timeout(POLL_S):
                             await self.stop.wait()
 
     async def _open(self, number: int, host: str, dice: Random) -> None:
@@ -154,34 +155,34 @@ class Fleet:
             payload_bytes=plan.payload,
             clean=not plan.keep_sessions,
         )
-        link = SensorLink(sensor, self.tally.news, self.air)
+        link = SensorLink(sensor, self.tally.on_event, self.air)
         try:
             await link.open(host, plan.gateway[1])
         except OSError as error:
             raise SimulateError(_advice(error, len(self.links))) from error
         self.links.append(link)
 
-    def _expect_somebody(self, seconds: float) -> None:
-        if not self.tally.connected and seconds > NOBODY_S:
+    def _check_connected(self, seconds: float) -> None:
+        if not self.tally.connected and seconds > CONNECT_S_MAX:
             host, port = self.plan.gateway
             raise SimulateError(
                 f"no sensor could connect to {host}:{port} within {seconds:.0f} s: is a gateway "
                 "listening there (udp.listen), and does a firewall let UDP through?"
             )
 
-    async def _settle(self, progress: Progress) -> None:
-        """What was measured goes out, then everyone says goodbye."""
+    async def _finish(self, progress: Progress) -> None:
+        """What was measured is sent, then every sensor sends DISCONNECT."""
         for link in self.links:
             link.finish()
         await _until(lambda: not self.unacknowledged(), SETTLE_S, progress)
         for link in self.links:
             if not _stays(link):
                 link.stop()
-        await _until(lambda: all(map(_has_ended, self.links)), LEAVE_S, progress)
+        await _until(lambda: all(map(_has_ended, self.links)), DISCONNECT_S, progress)
 
 
 def _stays(link: SensorLink) -> bool:
-    """Its session knows how far its readings came, and it may come back one day."""
+    """Its session holds how far its readings came, and it may connect again."""
     client = link.sensor.client
     return client.has_readings and not client.clean
 
@@ -194,7 +195,7 @@ async def _until(condition: Callable[[], bool], seconds: float, progress: Progre
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         progress.at(0)
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_S)
 
 
 def allow_files(needed: int) -> None:

@@ -1,4 +1,4 @@
-"""How it went, for people and for programs."""
+"""The result, for people and for programs."""
 
 from __future__ import annotations
 

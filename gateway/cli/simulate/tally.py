@@ -12,13 +12,13 @@ from random import Random
 from gateway.cli.sensors.client_effects import (
     Acknowledged,
     Connected,
+    ConversationEnded,
     Dropped,
     FellAsleep,
     Received,
     Retransmitted,
-    WentAway,
 )
-from gateway.cli.sensors.sensor import News, Published, Unreadable
+from gateway.cli.sensors.sensor import Published, SensorEvent, Unreadable
 
 LATENCIES_MAX = 100_000
 
@@ -40,12 +40,12 @@ class Tally:
     latency_s_max: float = 0.0
     latencies_s: list[float] = field(default_factory=list)
 
-    def news(self, name: str, news: News) -> None:
-        match news:
+    def on_event(self, name: str, event: SensorEvent) -> None:
+        match event:
             case Published():
                 self.measured += 1
             case Acknowledged():
-                self._note(news.after_s)
+                self._add_latency(event.after_s)
             case Connected():
                 self.connected.add(name)
             case FellAsleep():
@@ -55,23 +55,23 @@ class Tally:
             case Received():
                 self.received += 1
             case _:
-                self._note_trouble(news)
+                self._count_trouble(event)
 
     def quantile_s(self, share: float) -> float | None:
         return quantile(sorted(self.latencies_s), share)
 
-    def _note_trouble(self, news: News) -> None:
-        match news:
+    def _count_trouble(self, event: SensorEvent) -> None:
+        match event:
             case Dropped():
                 self.dropped += 1
-            case WentAway():
+            case ConversationEnded():
                 self.reconnects += 1
             case Unreadable():
                 self.unreadable += 1
             case _:
                 pass
 
-    def _note(self, latency_s: float) -> None:
+    def _add_latency(self, latency_s: float) -> None:
         self.acknowledged += 1
         self.latency_s_max = max(self.latency_s_max, latency_s)
         if len(self.latencies_s) < LATENCIES_MAX:

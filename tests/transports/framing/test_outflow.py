@@ -113,7 +113,7 @@ def test_what_goes_out_is_what_was_put_in(
     assert all(map(outflow.put, frames))
     sent, now = b"", 0.0
     for _ in range(10_000):
-        if not outflow.waiting_octets:
+        if not outflow.waiting_bytes:
             break
         octets = outflow.next(now)[:takes]
         sent += octets

@@ -25,29 +25,29 @@ from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.report import Report
 
 
-def start_and_hear(
+def start_and_wait(
     arguments: argparse.Namespace, name: str, target: Target, report: Report
 ) -> Contact | None:
-    """None if nobody is to wait for it. Raises FlashError when it is not heard."""
-    ask = asker(arguments)
+    """None if it is not to be waited for. Raises FlashError when nothing is received from it."""
+    ask = client_query(arguments)
     if target.port is None:  # it has started by itself
         if arguments.wait == 0:
             return None
         contact = at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
     else:
-        who = arguments.hear or _who_hears(ask, target)
+        who = arguments.hear or _receiver(ask, target)
         with Console(target.port.device) as console:
             console.leave()
             if arguments.wait == 0:
                 return None
-            heard = _heard_here(console, ask, who, name, target, arguments.wait, report)
+            found = _contact_on_console(console, ask, who, name, target, arguments.wait, report)
         # The line is the gateway's from now on.
-        contact = heard or at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
-    report.say(str(contact))
+        contact = found or at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
+    report.print_line(str(contact))
     return contact
 
 
-def _heard_here(
+def _contact_on_console(
     console: Console,
     ask: Ask,
     who: str,
@@ -56,28 +56,30 @@ def _heard_here(
     patience_s: float,
     report: Report,
 ) -> Contact | None:
-    """None for a node whose console is the line to the gateway, when that is to hear it."""
+    """None for a node whose console is the gateway's line, when the gateway is to receive it."""
     is_tiny = target.kind.program == "tiny"
     if who == "line":
         contact = on_line(console, name, patience_s, report)
         if is_tiny:
-            report.say(_configuration(target))
+            report.print_line(_configuration(target))
         return contact
-    return None if is_tiny else _overheard(console, ask, name, patience_s, report)
+    return None if is_tiny else _contact_with_output(console, ask, name, patience_s, report)
 
 
-def _overheard(console: Console, ask: Ask, name: str, patience_s: float, report: Report) -> Contact:
-    """What it prints meanwhile may say why it is not heard."""
-    said = Overheard(console)
+def _contact_with_output(
+    console: Console, ask: Ask, name: str, patience_s: float, report: Report
+) -> Contact:
+    """What it prints meanwhile may show why nothing is received."""
+    output = Overheard(console)
     try:
-        return at_gateway(ask, name, patience_s, report, round_trip=round_trip_s, meanwhile=said)
+        return at_gateway(ask, name, patience_s, report, round_trip=round_trip_s, meanwhile=output)
     except FlashError:
-        for line in said.lines:
-            report.say(f"it said: {printable(line)}")
+        for line in output.lines:
+            report.print_line(f"it said: {printable(line)}")
         raise
 
 
-def _who_hears(ask: Ask, target: Target) -> str:
+def _receiver(ask: Ask, target: Target) -> str:
     if target.kind.program != "tiny":
         return "gateway"
     try:
@@ -98,7 +100,7 @@ def _configuration(target: Target) -> str:
     return "for the gateway's configuration:\n" + "\n".join(f"    {line}" for line in lines)
 
 
-def asker(arguments: argparse.Namespace) -> Ask:
+def client_query(arguments: argparse.Namespace) -> Ask:
     """Asks the gateway of the configuration. Raises FlashError if that is wrong."""
     from gateway.cli import asking  # brings http.client with it
 
