@@ -18,6 +18,7 @@ from struct import Struct
 
 import mqtt5
 
+from gateway.core.mqtt.foreign_codes import with_known_codes
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
@@ -174,8 +175,20 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
     return end if end <= len(data) else None
 
 
-def read_packet(octets: memoryview) -> object:
-    """The packet in these octets, all of them. Raises BadPacketError if there is none."""
+def read_packet(octets: memoryview) -> tuple[object, list[int]]:
+    """The packet in these bytes, all of them, and its reason codes if one of them is none of
+    MQTT 5's. Raises BadPacketError if there is no packet.
+    """
+    try:
+        return _read(octets), []
+    except BadPacketError as error:
+        if "ReasonCode" not in str(error):
+            raise
+    changed, codes = with_known_codes(bytes(octets))
+    return _read(memoryview(changed)), codes
+
+
+def _read(octets: memoryview) -> object:
     try:
         packet, size = mqtt5.read(octets)
     except (ValueError, IndexError) as error:

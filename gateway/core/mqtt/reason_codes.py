@@ -38,10 +38,12 @@ _ADVICE_AT_CONNECT = {
 }
 
 
-def spoken(packet: str, code: int, detail: str | None) -> str:
+def spoken(packet: str, code: int, detail: str | None, server: str | None = None) -> str:
     """One clause for a log line: what the broker said, its own words, and what to do."""
     advice = _ADVICE.get(code, "see MQTT 5, 2.4 for the reason code")
     if packet == "CONNACK":
         advice = _ADVICE_AT_CONNECT.get(code, advice)
     words = f' ("{detail}")' if detail else ""
+    if server:
+        words += f", naming the server {server!r}"
     return f"the broker answered {packet} {code:#04x}{words}: {advice}"

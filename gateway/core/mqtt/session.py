@@ -67,6 +67,14 @@ from gateway.frames.layout import OCTETS
 RECORD_S = 10.0
 
 
+CONNACK = 0x20
+CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
+NO_MQTT_5 = (
+    "the broker does not speak MQTT 5 (it answered CONNECT as MQTT 3.1.1 does, code {code}); use a "
+    "broker that does (mosquitto 1.6 or newer)"
+)
+
+
 class Phase(Enum):
     CLOSED = "closed"
     RECORDING = "recording"  # CONNECT waits for the journal
@@ -96,6 +104,7 @@ class MqttSession:
         self._receiver = Receiver(options.topic_prefix, self.subscriptions)
         self._options = options
         self._partial = b""
+        self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
         self._transport = 0  # counts them
         self._keep_alive_s = options.keep_alive_s
         self._heard_at = 0.0
@@ -280,12 +289,18 @@ class MqttSession:
             received = plain_publication(data, start, end)
             if received is not None:
                 return self._received(received)
-        packet = read_packet(memoryview(data)[start:end])
+        if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
+            return [self._drop(NO_MQTT_5.format(code=data[end - 1]))]
+        packet, self._codes = read_packet(memoryview(data)[start:end])
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
             name = type(packet).__name__.removesuffix("Packet").upper()
             raise BadPacketError(f"{name} while {self.phase.value}")
         return receiver(self, packet, now)
+
+    def _code_of(self, packet: Any) -> int:
+        """As it came, though the codec may not know it."""
+        return self._codes[0] if self._codes else int(packet.reason_code)
 
     def _drop(self, reason: str) -> DropUpstream:
         """Rule 3."""
@@ -293,10 +308,10 @@ class MqttSession:
         return DropUpstream(reason)
 
     def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Output]:
-        code = int(packet.reason_code)
+        code = self._code_of(packet)
         if code >= REFUSED:
             self._heed_refusal(code)
-            reason = spoken("CONNACK", code, packet.reason_str)
+            reason = spoken("CONNACK", code, packet.reason_str, packet.server_reference)
             return [UpstreamRefused(reason), self._drop(reason)]
         self.phase = UP
         self._heard_at = self._pinged_at = now
@@ -346,11 +361,11 @@ class MqttSession:
         return self._receiver.release(packet.packet_id)
 
     def _receive_puback(self, packet: mqtt5.PubAckPacket, _now: float) -> list[Output]:
-        code = int(packet.reason_code)
+        code = self._code_of(packet)
         return self.publisher.receive_puback(packet.packet_id, code, packet.reason_str)
 
     def _receive_pubrec(self, packet: mqtt5.PubRecPacket, _now: float) -> list[Output]:
-        code = int(packet.reason_code)
+        code = self._code_of(packet)
         return self.publisher.receive_pubrec(packet.packet_id, code, packet.reason_str)
 
     def _receive_pubcomp(self, packet: mqtt5.PubCompPacket, _now: float) -> list[Output]:
@@ -359,7 +374,7 @@ class MqttSession:
     def _receive_suback(self, packet: mqtt5.SubAckPacket, _now: float) -> list[Output]:
         self._receiver.forget_copies()
         return self.subscriptions.receive_suback(
-            packet.packet_id, [int(code) for code in packet.reason_codes]
+            packet.packet_id, self._codes or [int(code) for code in packet.reason_codes]
         )
 
     def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Output]:
@@ -367,7 +382,8 @@ class MqttSession:
         return self.subscriptions.receive_unsuback(packet.packet_id)
 
     def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Output]:
-        reason = spoken("DISCONNECT", int(packet.reason_code), packet.reason_str)
+        code = self._code_of(packet)
+        reason = spoken("DISCONNECT", code, packet.reason_str, packet.server_reference)
         return [UpstreamRefused(reason), self._drop(reason)]
 
     def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Output]:
