@@ -13,7 +13,7 @@ from typing import Protocol
 from gateway.admin.durations import duration
 from gateway.admin.http.operating import CannotError, Publication
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Dropped
+from gateway.core.effects import Dropped, Effect
 from gateway.core.engine import Engine
 from gateway.core.events import Output
 from gateway.core.session.session import LISTENING
@@ -42,10 +42,10 @@ class Line(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """`perform` carries out what the engine answers."""
+    """`perform` applies what the operator's part of the core returned; it returns the effects."""
 
     engine: Engine
-    perform: Callable[[Sequence[Output]], None]
+    perform: Callable[[Sequence[Output]], Sequence[Effect]]
     latest: Latest
     now: Callable[[], float]
     is_listed_only: bool
@@ -81,9 +81,7 @@ class Commands:
         if any(one in topic for one in "+#\0"):
             raise CannotError("a message goes to one topic: no + and no #")
         message = Message(topic, publication.payload, publication.qos)
-        effects = self.engine.operator.publish(client_id, message, self.now())
-        self.perform(effects)
-        for effect in effects:
+        for effect in self.perform(self.engine.operator.publish(client_id, message, self.now())):
             if isinstance(effect, Dropped) and effect.reason in _WHY_DROPPED:
                 raise CannotError(f"not sent: {_WHY_DROPPED[effect.reason]}")
         return self._whereabouts(client_id)

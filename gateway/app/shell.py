@@ -244,10 +244,12 @@ class Shell:
             engine.restore_readings(queued, received, exchanges, last_packet_id, at, kept)
         )
 
-    def on_asked(self, outputs: Sequence[Output]) -> None:
-        """What came of a request of the operator."""
+    def on_asked(self, outputs: Sequence[Output]) -> Sequence[Effect]:
+        """What came of a request of the operator; returns what was performed."""
         at, began = now(), monotonic()
-        self._perform(self._engine.asked(outputs, at), Callback.OPERATOR, began)
+        effects = self._engine.asked(outputs, at)
+        self._perform(effects, Callback.OPERATOR, began)
+        return effects
 
     def set_serving(self, problem: str | None) -> None:
         """Say whether a reading that comes now could be taken; `problem`: why not."""

@@ -75,8 +75,8 @@ from gateway.core.mqtt.session import MqttSession
 from gateway.core.operator import Operator
 from gateway.core.options import EngineOptions as EngineOptions
 from gateway.core.process_pauses import ProcessPauses
-from gateway.core.session.session import Session
-from gateway.core.state_records import ClientId, Exchanges, State, StateRecords
+from gateway.core.session.session import ABSENT, Session
+from gateway.core.state_records import ClientId, Exchanges, StateRecords
 from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
@@ -363,11 +363,8 @@ class Engine:
                 ):
                     effects += self._durable(output, now)
                 case SessionOutput():
-                    session = self.sessions.get(output.client_id)
-                    if session is not None:
-                        effects += self._apply_session(session, output.outputs, now)
-                    else:
-                        effects += self._apply(output.outputs, now)
+                    session = self.sessions[output.client_id]
+                    effects += self._apply_session(session, output.outputs, now)
                 case WhenSaved():
                     if self._saves:
                         effects.append(output)
@@ -375,7 +372,7 @@ class Engine:
                         effects += self._apply(output.then, now)
                 case StateChanged():
                     effects.append(output)
-                    if output.after is State.DISCONNECTED or output.after is State.LOST:
+                    if output.after in ABSENT:
                         effects += self._client_left(output.client_id, now)
                 case UpstreamUp():
                     effects.append(output)

@@ -52,7 +52,7 @@ class PresencePublisher:
         *,
         engine: Engine,
         saying: PresenceQueue,
-        perform: Callable[[Sequence[Output]], None],
+        perform: Callable[[Sequence[Output]], object],
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
         birth: Container[str] = (),

@@ -8,9 +8,16 @@ import pytest
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.discovery import DiscoveryOptions
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Broadcast, Dropped, DropUpstream, Send, StateChanged
+from gateway.core.effects import (
+    Broadcast,
+    Dropped,
+    DropUpstream,
+    ReleaseRecorded,
+    Send,
+    StateChanged,
+)
 from gateway.core.engine import EngineOptions
-from gateway.core.state_records import State
+from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.frames import (
     Advertise,
@@ -29,7 +36,7 @@ from gateway.frames import (
     Subscribe,
     encode,
 )
-from tests.support.engine_bench import UPSTREAM, Bench, published
+from tests.support.engine_bench import UPSTREAM, Bench, published, short
 
 
 def bench_with(**changed: object) -> Bench:
@@ -335,3 +342,19 @@ def test_who_came_back_is_not_absent() -> None:
     bench.join(b"s1", clean=False)
     bench.at += 7200
     assert bench.say(b"s2", Connect(b"s2", 60)) == [Connack(1)]
+
+
+def test_a_release_of_a_client_without_a_session_is_nothing() -> None:
+    bench = Bench()
+    assert bench.engine.durable([ReleaseRecorded(ClientId("gone"), 1)], bench.at) == []
+
+
+def test_progress_is_an_acknowledgement_of_the_broker_on_this_connection() -> None:
+    bench = Bench()
+    assert not bench.engine.has_progressed
+    bench.join(b"s1")
+    bench.say(b"s1", short(b"21.5", 1, 7))
+    assert bench.engine.has_progressed
+    bench.lose_broker()
+    bench.connect_broker()
+    assert not bench.engine.has_progressed

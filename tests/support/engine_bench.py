@@ -185,9 +185,11 @@ class Bench:
 
     # Effects
 
-    def ask(self, outputs: Sequence[Output]) -> None:
+    def ask(self, outputs: Sequence[Output]) -> list[Effect]:
         """What came of a request of the operator."""
-        self.take(self.engine.asked(outputs, self.at))
+        effects = self.engine.asked(outputs, self.at)
+        self.take(effects)
+        return effects
 
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -201,7 +201,7 @@ class BrokerLink:
         self.state, self.reason = LinkState.ACCEPTED, None
         self.awaits_progress = True
         self._lasting = self._loop.call_later(self._lasts_s, self._lasted)
-        if not self._short:
+        if self._short < SHORT_MAX:
             self._log_there()
 
     def progressed(self) -> None:

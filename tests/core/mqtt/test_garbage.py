@@ -159,6 +159,11 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_broker() -> None:
         read_packet("no octets")  # type: ignore[arg-type]
 
 
+def test_text_that_is_not_utf_8_is_refused_by_the_codec_too() -> None:
+    with pytest.raises(BadPacketError, match="text that is not UTF-8"):
+        read_packet(memoryview(bytes.fromhex("30 04 0001 ff 00")))
+
+
 def test_a_packet_fills_its_length() -> None:
     with pytest.raises(BadPacketError, match="a packet of 2 octets that says it has 3"):
         read_packet(memoryview(b"\xd0\x00\x00"))
