@@ -1,4 +1,4 @@
-"""The TCP or TLS connection to the broker: made, kept and made again. Octets only, no MQTT.
+"""The TCP or TLS connection to the broker: made, kept and made again. Bytes only, no MQTT.
 
 Tries are delayed with jitter, up to a ceiling that doubles until a connection lasts: a broker that
 comes back must not be met by all its collectors at once, and two clients of one name, which a
@@ -27,9 +27,9 @@ _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ConnectionCallbacks:
     on_open: Callable[[], None]
-    on_octets: Callable[[bytes], None]
+    on_bytes: Callable[[bytes], None]
     on_closed: Callable[[], None]
 
 
@@ -42,23 +42,23 @@ class BrokerConnection:
         *,
         connect_timeout_s: float,
         delay_s_max: float,
-        owner: Owner,
+        callbacks: ConnectionCallbacks,
     ) -> None:
         self._host, self._port, self._tls = host, port, tls
         self._where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._connect_timeout_s = connect_timeout_s
         self._delay_s_max = delay_s_max
         self._ceiling_s = DELAY_S_MIN
-        self._owner = owner
+        self._callbacks = callbacks
         self._transport: asyncio.Transport | None = None
-        self._reason = ""  # that the log has told last
+        self._reason = ""  # the last that was logged
         self._drop_reason: str | None = None
         self._is_closing = False
-        self._settled_at: float | None = None  # while the broker has accepted us
+        self._accepted_at: float | None = None  # while the broker has accepted us
         self._latest: asyncio.Transport | None = None  # also while it closes
         self._protocol: _Protocol | None = None
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Until `close`, or until it is cancelled, which aborts what there is."""
         try:
             while not self._is_closing:
@@ -78,7 +78,7 @@ class BrokerConnection:
         transport, self._transport = self._transport, None
         if transport is None or self._protocol is None:
             return
-        if self._settled_at is not None:
+        if self._accepted_at is not None:
             transport.resume_reading()
             await asyncio.wait({self._protocol.ended}, timeout=CLOSE_S_MAX)
         self._end(transport, "the collector stops")
@@ -95,14 +95,14 @@ class BrokerConnection:
             self._reason = reason
         await asyncio.sleep(delay_s)
 
-    def settled(self) -> None:
+    def accepted(self) -> None:
         """The broker has accepted us."""
         log.info("broker %s is %s", self._where, "back" if self._reason else "there")
-        self._settled_at, self._reason = asyncio.get_running_loop().time(), ""
+        self._accepted_at, self._reason = asyncio.get_running_loop().time(), ""
 
-    def write(self, octets: bytes) -> None:
+    def write(self, chunk: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(octets)
+            self._transport.write(chunk)
 
     def drop(self, reason: str) -> None:
         """Ends this connection, sending what was written; another follows."""
@@ -145,22 +145,22 @@ class BrokerConnection:
 
     def _opened(self, transport: asyncio.Transport) -> None:
         self._transport = self._latest = transport
-        self._owner.on_open()
+        self._callbacks.on_open()
 
-    def _received(self, octets: bytes) -> None:
+    def _received(self, chunk: bytes) -> None:
         if self._transport is not None:
-            self._owner.on_octets(octets)
+            self._callbacks.on_bytes(chunk)
 
     def _closed(self, error: Exception | None) -> str:
         self._transport = None
         reason, self._drop_reason = self._drop_reason, None
-        settled_at, self._settled_at = self._settled_at, None
-        self._owner.on_closed()
+        accepted_at, self._accepted_at = self._accepted_at, None
+        self._callbacks.on_closed()
         if reason is None:
             reason = str(error) if error else "it closed the connection"
-        if settled_at is None:
+        if accepted_at is None:
             return reason
-        if asyncio.get_running_loop().time() - settled_at > STABLE_S:
+        if asyncio.get_running_loop().time() - accepted_at > STABLE_S:
             self._ceiling_s = DELAY_S_MIN
             return reason
         return f"{reason}, soon after it had accepted us; is there another client of our name?"
