@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
-from spark_ingest.cli.exit_codes import MEANING, ExitCode, VerbError, complain
+from spark_ingest.cli.exit_codes import MEANING, ExitCode, VerbError, print_error
 
 VERBS = (
     "collect",
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = modules[arguments.verb].run(arguments)
         sys.stdout.flush()
     except VerbError as error:
-        complain(str(error))
+        print_error(str(error))
         return error.code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -1,4 +1,4 @@
-"""`backfill`: what a batch has done, done again: rollups from bronze, quarantine decoded anew."""
+"""`backfill`: what a batch has done, done again: rollups from bronze, quarantine decoded again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
                     print(f"{name}: {count} rows")
             else:
                 replayed = upkeep.replay_quarantine(
-                    checkpoint, assembly.schema_rules(settings), assembly.row_rules(settings)
+                    checkpoint, assembly.schema_options(settings), assembly.row_options(settings)
                 )
                 print(f"{replayed.good} values are good now, {replayed.left} stay in quarantine")
     return ExitCode.OK

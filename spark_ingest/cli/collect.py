@@ -74,20 +74,20 @@ def _missing_package(settings: Settings) -> str | None:
 @contextmanager
 def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Collector]:
     from spark_ingest.collect import assembly
-    from spark_ingest.collect.collector import RETIRE_IDLE_S, Collector, Leave
+    from spark_ingest.collect.collector import RETIRE_IDLE_S, Collector, EndWhen
     from spark_ingest.collect.counters import Counters
 
-    leave = Leave.FOR_GOOD if arguments.retire else Leave.NEVER
+    end_when = EndWhen.RETIRED if arguments.retire else EndWhen.NEVER
     if arguments.until_idle is not None:
-        leave = Leave.WHEN_IDLE
-    rules = assembly.collector_rules(settings, leave, arguments.until_idle or RETIRE_IDLE_S)
+        end_when = EndWhen.IDLE
+    options = assembly.collector_options(settings, end_when, arguments.until_idle or RETIRE_IDLE_S)
     counters = Counters()
     open_writer = _segment_writer if settings.kafka.servers is None else _kafka_writer
     with (
         open_writer(settings) as writer,
         metrics_served(settings.metrics.listen, "metrics.listen", counters.registry),
     ):
-        yield Collector(rules, writer, counters)
+        yield Collector(options, writer, counters)
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _segment_writer(settings: Settings) -> Iterator[Writer]:
     except OSError as error:
         raise of_os_error(error, str(error.filename or shelf.folder)) from None
     try:
-        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_rules(settings))
+        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_options(settings))
         writer.remember()
         log.info("segments go to %s from number %d on", shelf.folder, shelf.next_number)
         yield writer
@@ -116,8 +116,8 @@ def _kafka_writer(settings: Settings) -> Iterator[Writer]:
     from spark_ingest.kafka.writer import KafkaWriter
 
     writer = KafkaWriter(
-        rules=assembly.kafka_rules(settings), registry=assembly.registry(settings),
-        row_rules=assembly.row_rules(settings), lake=settings.lake.folder,
+        options=assembly.kafka_options(settings), registry=assembly.registry(settings),
+        row_options=assembly.row_options(settings), lake=settings.lake.folder,
     )  # fmt: skip
     writer.remember()
     log.info("records go to the topic %s of Kafka at %s",
@@ -126,14 +126,14 @@ def _kafka_writer(settings: Settings) -> Iterator[Writer]:
 
 
 def _run(collector: Collector) -> None:
-    async def until_told() -> None:
+    async def until_stopped() -> None:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(each, collector.stop)
         await collector.run()
 
     with asyncio.Runner(loop_factory=_fastest_loop) as runner:
-        runner.run(until_told())
+        runner.run(until_stopped())
 
 
 def _fastest_loop() -> asyncio.AbstractEventLoop:

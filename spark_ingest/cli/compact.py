@@ -1,4 +1,4 @@
-"""`compact`: fewer, larger files, and away with what nobody needs."""
+"""`compact`: fewer, larger files, and what is not needed is removed."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def _fill_lake(lake: Path, arguments: argparse.Namespace) -> date:
     """Which day it is."""
     from spark_ingest.demo.made_up import DAY, write_day
     from spark_ingest.demo.processes import ChainError, mosquitto
-    from spark_ingest.demo.sensors import SilentGatewayError
-    from spark_ingest.demo.story import play
+    from spark_ingest.demo.sensors import NoAnswerError
+    from spark_ingest.demo.story import run_day
 
     has_parts = mosquitto() is not None and importlib.util.find_spec("gateway") is not None
     if arguments.without_broker or not has_parts:
@@ -82,8 +82,8 @@ def _fill_lake(lake: Path, arguments: argparse.Namespace) -> date:
         return DAY
     with tempfile.TemporaryDirectory(prefix="tidegate-chain-") as folder:
         try:
-            played = play(Path(folder), lake, arguments.devices, lambda line: print(f"- {line}"))
-        except (ChainError, SilentGatewayError) as error:
+            played = run_day(Path(folder), lake, arguments.devices, lambda line: print(f"- {line}"))
+        except (ChainError, NoAnswerError) as error:
             raise VerbError(ExitCode.FAILURE, str(error)) from None
     print(f"{played.sent} readings were sent, {played.lost} of them lost with the broker")
     return played.day

@@ -145,7 +145,7 @@ def _kafka(settings: Settings) -> Iterator[str]:
     if (missing := missing_client()) is not None:
         raise BadError(missing)
     try:
-        yield Topic(assembly.kafka_rules(settings)).described()
+        yield Topic(assembly.kafka_options(settings)).described()
     except TopicRefusedError as error:
         raise BadError(str(error)) from None
     except OSError as error:
@@ -197,5 +197,5 @@ def _spark(settings: Settings) -> Iterator[str]:
     from spark_ingest.spark.place import place_of
 
     configure_log("warning")
-    with spark_session(settings, asks_workers=True) as spark:
+    with spark_session(settings, checks_workers=True) as spark:
         yield f"Spark {spark.version} at {place_of(spark)} runs our Python"

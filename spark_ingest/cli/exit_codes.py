@@ -41,5 +41,5 @@ def of_os_error(error: OSError, what: str) -> VerbError:
     return VerbError(code, f"{what}: {error.strerror or error}")
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     print(text, file=sys.stderr)

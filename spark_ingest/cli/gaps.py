@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     with spark_session(settings) as spark:
         from spark_ingest.spark.upkeep import Upkeep
 
-        tables = Upkeep(spark, settings.lake.folder.absolute()).audit(silence_rules(settings))
+        tables = Upkeep(spark, settings.lake.folder.absolute()).audit(silence_options(settings))
         found = {name: table.read().to_pylist() for name, table in tables.items()}
     if arguments.json:
         print(json.dumps(found, default=lambda moment: moment.isoformat()))
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.FAILURE if arguments.fail and found[GAPS] else ExitCode.OK
 
 
-def silence_rules(settings: Settings) -> SilenceOptions:
+def silence_options(settings: Settings) -> SilenceOptions:
     from spark_ingest.spark.audit import SilenceOptions
 
     return SilenceOptions(settings.gaps.silence_periods, settings.gaps.period_s)

@@ -35,10 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
     counters = JobCounters()
     listen = settings.spark.metrics_listen
     with spark_session(settings) as spark:
-        rules = job_rules(settings, once=arguments.once)
+        options = job_options(settings, once=arguments.once)
         if settings.kafka.servers is not None:
-            rules = replace(rules, input=kafka_input(settings, settings.kafka.servers))
-        job = Job(spark, rules, counters)
+            options = replace(options, input=kafka_input(settings, settings.kafka.servers))
+        job = Job(spark, options, counters)
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda *_: job.stop())
         with metrics_served(listen, "spark.metrics_listen", counters.registry):
@@ -58,17 +58,17 @@ def kafka_input(settings: Settings, servers: str) -> KafkaInput:
     )
 
 
-def job_rules(settings: Settings, *, once: bool) -> JobOptions:
+def job_options(settings: Settings, *, once: bool) -> JobOptions:
     from spark_ingest.spark.job import JobOptions
 
-    rules = settings.spark
+    options = settings.spark
     return JobOptions(
         lake=settings.lake.folder.absolute(),
-        query=rules.name,
+        query=options.name,
         routes={each.name: each.where for each in settings.route},
-        trigger_s=rules.trigger_s,
-        rows_max=rules.rows_max,
-        fails_on_loss=not rules.goes_on_without_lost_segments,
+        trigger_s=options.trigger_s,
+        rows_max=options.rows_max,
+        fails_on_loss=not options.goes_on_without_lost_segments,
         once=once,
-        progress_file=rules.progress_file,
+        progress_file=options.progress_file,
     )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_ingest.cli.exit_codes import ExitCode, VerbError, complain, of_os_error
+from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error, print_error
 from spark_ingest.segments.footer import Footer, FooterError
 from spark_ingest.segments.segment import missing_pyarrow, read_footer
 from spark_ingest.segments.shelf import collectors_in, segment_numbers, segment_path
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     for summary in summaries:
         print(json.dumps(asdict(summary)) if arguments.json else _line(summary))
         for problem in summary.damaged:
-            complain(problem)
+            print_error(problem)
     return ExitCode.FAILURE if any(each.damaged for each in summaries) else ExitCode.OK
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NEEDED = ("pyarrow", "pyspark", "deltalake", "pandas")
-# They tell at INFO what is of use to their own authors only.
+# They log at INFO what is of use to their own authors only.
 QUIET = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # What PySpark warns of in pages, and what the job's last line says as well.
 QUIET_WARNINGS = (r"\[RETRIES_EXCEEDED\]", "StreamingQueryListenerBus", "Failed to remove the li")
@@ -54,19 +54,20 @@ def must_have_spark() -> None:
 
 
 @contextmanager
-def spark_session(settings: Settings, *, asks_workers: bool = False) -> Iterator[SparkSession]:
-    """Whatever goes wrong with Spark, the lake or the tables inside is a VerbError. `asks_workers`:
-    even where they are the driver's own.
+def spark_session(settings: Settings, *, checks_workers: bool = False) -> Iterator[SparkSession]:
+    """Any error of Spark, the lake or the tables inside is a VerbError.
+
+    `checks_workers`: even where they are the driver's own.
     """
     from spark_ingest.spark.place import has_workers_elsewhere
     from spark_ingest.spark.session import open_session
     from spark_ingest.spark.workers import must_do_our_work
 
-    rules = settings.spark
-    with errors_told():
-        spark = open_session(f"tidegate {rules.name}", rules.master, rules.conf)
+    options = settings.spark
+    with errors_converted():
+        spark = open_session(f"tidegate {options.name}", options.master, options.conf)
         try:
-            if asks_workers or has_workers_elsewhere(spark):
+            if checks_workers or has_workers_elsewhere(spark):
                 must_do_our_work(spark, settings.lake.folder.absolute())
             yield spark
         finally:
@@ -75,7 +76,7 @@ def spark_session(settings: Settings, *, asks_workers: bool = False) -> Iterator
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
+def errors_converted() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from spark_ingest.segments.consumers import ConsumerError

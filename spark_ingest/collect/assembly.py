@@ -1,4 +1,4 @@
-"""Which setting decides which rule of the collector. The only file that knows both."""
+"""From settings to the options of the collector. The only file that imports both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 from spark_ingest.collect.batch import RotationOptions
-from spark_ingest.collect.collector import CollectorOptions, Leave
+from spark_ingest.collect.collector import CollectorOptions, EndWhen
 from spark_ingest.collect.receipts import ReceiptOptions
 from spark_ingest.collect.session import SessionOptions
 from spark_ingest.config import Settings
@@ -17,16 +17,16 @@ from spark_ingest.payload.decoding import Format
 from spark_ingest.payload.registry import Field, Kind, Registry, SchemaOptions
 from spark_ingest.segments.rows import RowOptions
 
-# One client id per collector and group: who has the id has the share.
+# One client id per collector and group: the share belongs to the id.
 CLIENT_ID = "{group}-{name}"
 TIME_UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
-def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> CollectorOptions:
+def collector_options(settings: Settings, end_when: EndWhen, idle_s: float) -> CollectorOptions:
     """Raises ConfigError for files that the settings name and that are not what they should be."""
     broker = settings.broker
     return CollectorOptions(
-        session=session_rules(settings),
+        session=session_options(settings),
         rotation=RotationOptions(
             messages_max=settings.rotation.messages_max,
             bytes_max=settings.rotation.bytes_max,
@@ -45,12 +45,12 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
         connect_timeout_s=broker.connect_timeout_s,
         reconnect_delay_s_max=broker.reconnect_delay_s_max,
         left_out=settings.collector.leave_out,
-        leave=leave,
+        end_when=end_when,
         idle_s=idle_s,
     )
 
 
-def session_rules(settings: Settings) -> SessionOptions:
+def session_options(settings: Settings) -> SessionOptions:
     broker, collector = settings.broker, settings.collector
     return SessionOptions(
         client_id=CLIENT_ID.format(group=collector.group, name=collector.name),
@@ -66,14 +66,14 @@ def session_rules(settings: Settings) -> SessionOptions:
     )
 
 
-def row_rules(settings: Settings) -> RowOptions:
+def row_options(settings: Settings) -> RowOptions:
     return RowOptions(
         keep_payload=settings.collector.keep_payload,
         clock_ahead_s_max=settings.collector.clock_ahead_s_max,
     )
 
 
-def kafka_rules(settings: Settings) -> KafkaOptions:
+def kafka_options(settings: Settings) -> KafkaOptions:
     kafka = settings.kafka
     assert kafka.servers is not None
     return KafkaOptions(
@@ -89,14 +89,14 @@ def kafka_rules(settings: Settings) -> KafkaOptions:
 
 
 def registry(settings: Settings) -> Registry:
-    return Registry(schema_rules(settings))
+    return Registry(schema_options(settings))
 
 
-def schema_rules(settings: Settings) -> list[SchemaOptions]:
-    return [_schema_rules(each) for each in settings.schema]
+def schema_options(settings: Settings) -> list[SchemaOptions]:
+    return [_schema_options(each) for each in settings.schema]
 
 
-def _schema_rules(schema: SchemaSettings) -> SchemaOptions:
+def _schema_options(schema: SchemaSettings) -> SchemaOptions:
     return SchemaOptions(
         name=schema.name,
         topic_filter=schema.topic,
@@ -133,7 +133,7 @@ def _tls(broker: BrokerSettings) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=broker.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if broker.cert_file is not None:
-            # Without a password it would ask on the terminal, where nobody sits.
+            # Without a password it would ask on the terminal.
             context.load_cert_chain(broker.cert_file, broker.key_file, password=lambda: "")
     except (ssl.SSLError, OSError) as error:
         files = "broker.ca_file, broker.cert_file and broker.key_file"

@@ -25,12 +25,12 @@ class RotationOptions:
 
 
 class Batch:
-    def __init__(self, rules: RotationOptions, receive_max: int) -> None:
+    def __init__(self, options: RotationOptions, receive_max: int) -> None:
         self.deliveries: list[Delivery] = []
         self.bytes = 0
-        self._rules = rules
+        self._options = options
         # Half of what may come unacknowledged, so that one half is written while the other comes.
-        self._messages_due = max(1, min(rules.messages_max, receive_max // 2))
+        self._messages_due = max(1, min(options.messages_max, receive_max // 2))
         self._due_at = inf
 
     def __bool__(self) -> bool:
@@ -38,17 +38,17 @@ class Batch:
 
     def add(self, delivery: Delivery, now: float) -> bool:
         """Whether there was room."""
-        if delivery.qos == 0 and len(self.deliveries) >= self._rules.messages_max:
+        if delivery.qos == 0 and len(self.deliveries) >= self._options.messages_max:
             return False
         if not self.deliveries:
-            self._due_at = now + self._rules.linger_s
+            self._due_at = now + self._options.linger_s
         self.deliveries.append(delivery)
         self.bytes += MESSAGE_BYTES + len(delivery.payload) + len(delivery.topic)
         return True
 
     def due_at(self) -> float:
         """Now or earlier if it is large enough, never if it is empty."""
-        if len(self.deliveries) >= self._messages_due or self.bytes >= self._rules.bytes_max:
+        if len(self.deliveries) >= self._messages_due or self.bytes >= self._options.bytes_max:
             return 0.0
         return self._due_at
 

@@ -1,15 +1,15 @@
 """From the broker to segments: receives, writes, and acknowledges only what is durable.
 
-The shell around three values without I/O: the session says what goes on the wire, the batch when a
+The shell around three values without I/O: the session has what goes on the wire, the batch when a
 segment is due, the writer (in its thread) makes it. Here they meet: one loop, one timer.
 
 Rule 1: PUBACK goes out when `write` has returned, never before. If it raises, the same messages are
         tried again, later; meanwhile nothing is acknowledged, the Receive Maximum fills, and the
         broker keeps the rest. A full disk costs time, not messages.
 Rule 2: one segment is written at a time, while the next batch fills.
-Rule 3: when a segment is durable its gateways are told which of their readings are in it
-        (receipts.py), after the broker was.
-Rule 4: `held_bytes_max` octets in memory, then nobody reads from the broker until some are durable.
+Rule 3: when a segment is durable, PUBACK goes to the broker first, then receipts to the gateways
+        whose readings are in it (receipts.py).
+Rule 4: with `held_bytes_max` in memory nothing is read from the broker until some are durable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import assert_never
 from spark_ingest.collect.batch import Batch, RotationOptions
 from spark_ingest.collect.counters import Counters
 from spark_ingest.collect.receipts import Receipt, ReceiptOptions, Receipts
-from spark_ingest.collect.reconnecting import BrokerConnection, Owner
+from spark_ingest.collect.reconnecting import BrokerConnection, ConnectionCallbacks
 from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
@@ -49,20 +49,20 @@ DISK_RETRY_S_MIN, DISK_RETRY_S_MAX = 1.0, 30.0
 STOP_S_MAX = 10.0  # for the last segment
 PROGRESS_S = 60.0
 RETIRE_IDLE_S = 2.0
-# At a segment a second, what came within the time in which receipts are told, twenty times over.
-SEGMENTS_TOLD_AGAIN = 100
+# At a segment a second, what came in twenty times the interval of receipts.
+SEGMENTS_REPEATED = 100
 
 
 class RefusedError(Exception):
-    """The broker will not have us, and to try again would not change that."""
+    """The broker refuses the session, and to try again would not change that."""
 
 
-class Leave(Enum):
-    """When to end without being told to."""
+class EndWhen(Enum):
+    """When to end without a signal."""
 
     NEVER = "never"
-    WHEN_IDLE = "when_idle"
-    FOR_GOOD = "for_good"  # leave the group, drain what waits for us, and end the session
+    IDLE = "when_idle"
+    RETIRED = "for_good"  # leave the group, drain what waits for us, and end the session
 
 
 class DiskState(Enum):
@@ -82,51 +82,51 @@ class CollectorOptions:
     connect_timeout_s: float
     reconnect_delay_s_max: float
     left_out: Sequence[str] = ()  # topic filters
-    leave: Leave = Leave.NEVER
+    end_when: EndWhen = EndWhen.NEVER
     idle_s: float = RETIRE_IDLE_S
 
 
 class Collector:
-    def __init__(self, rules: CollectorOptions, writer: Writer, counters: Counters) -> None:
-        self._rules = rules
+    def __init__(self, options: CollectorOptions, writer: Writer, counters: Counters) -> None:
+        self._options = options
         self._writer = writer
         self._counters = counters
-        self._session = CollectorSession(rules.session)
-        self._receipts = Receipts(rules.receipts)
-        self._leaving_out = LeavingOut(rules.left_out)
-        self._batch = Batch(rules.rotation, rules.session.receive_max)
+        self._session = CollectorSession(options.session)
+        self._receipts = Receipts(options.receipts)
+        self._leaving_out = LeavingOut(options.left_out)
+        self._batch = Batch(options.rotation, options.session.receive_max)
         self._disk = DiskState.IDLE
         self._in_work: list[Delivery] = []
         self._in_work_bytes = 0
         self._retry_at = 0.0
         self._retry_s = DISK_RETRY_S_MIN
-        self._heard_at = inf  # the last message, or SUBACK; never while the broker is away
+        self._received_at = inf  # the last message, or SUBACK; never while the broker is away
         self._loop: asyncio.AbstractEventLoop
         self._thread = ThreadPoolExecutor(1, "segments")
         self._timer: asyncio.TimerHandle | None = None
         self._written = asyncio.Event()
         self._ended: asyncio.Future[None]
         self._connection = BrokerConnection(
-            rules.host,
-            rules.port,
-            rules.tls,
-            connect_timeout_s=rules.connect_timeout_s,
-            delay_s_max=rules.reconnect_delay_s_max,
-            owner=Owner(self._opened, self._received, self._closed),
+            options.host,
+            options.port,
+            options.tls,
+            connect_timeout_s=options.connect_timeout_s,
+            delay_s_max=options.reconnect_delay_s_max,
+            callbacks=ConnectionCallbacks(self._opened, self._received, self._closed),
         )
 
     # From the owner
 
     async def run(self) -> None:
-        """Until `stop`, or as the rules say. Raises RefusedError."""
+        """Until `stop`, or as the options have it. Raises RefusedError."""
         self._loop = asyncio.get_running_loop()
-        for ids in self._writer.newest_ids(SEGMENTS_TOLD_AGAIN):
+        for ids in self._writer.newest_ids(SEGMENTS_REPEATED):
             self._receipts.add(ids, self._loop.time())
         self._ended = self._loop.create_future()
-        self._loop.set_exception_handler(self._mistaken)
-        keeping = asyncio.create_task(self._connection.keep(), name="broker connection")
-        telling = asyncio.create_task(self._tell_progress(), name="progress")
-        for task in (keeping, telling):
+        self._loop.set_exception_handler(self._on_exception)
+        connecting = asyncio.create_task(self._connection.run(), name="broker connection")
+        reporting = asyncio.create_task(self._log_progress(), name="progress")
+        for task in (connecting, reporting):
             task.add_done_callback(self._task_ended)
         try:
             await self._ended
@@ -134,7 +134,7 @@ class Collector:
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            for task in (telling, keeping):
+            for task in (reporting, connecting):
                 task.cancel()
             self._thread.shutdown(wait=True)
 
@@ -148,21 +148,21 @@ class Collector:
         self._perform(self._session.opened(self._loop.time()))
         self._turn()
 
-    def _received(self, octets: bytes) -> None:
+    def _received(self, chunk: bytes) -> None:
         unix_us = time.time_ns() // 1000
-        self._perform(self._session.receive(octets, self._loop.time(), unix_us))
+        self._perform(self._session.receive(chunk, self._loop.time(), unix_us))
         self._turn()
 
     def _closed(self) -> None:
         self._session.closed()
-        self._heard_at = inf
+        self._received_at = inf
         self._counters.connected.set(0)
         self._turn()
 
     # One turn
 
     def _turn(self) -> None:
-        """What is due by now, and when to look again."""
+        """What is due by now, and when the next turn is."""
         if self._ended.done():
             return
         now = self._loop.time()
@@ -174,8 +174,8 @@ class Collector:
         elif self._disk is DiskState.REFUSING and self._retry_at <= now:
             self._write(self._in_work_bytes, self._in_work)
         if self._session.is_up:
-            self._tell(self._receipts.due(now))
-        self._mind_memory(now)
+            self._send_receipts(self._receipts.due(now))
+        self._limit_memory(now)
         if self._is_idle(now):
             self.stop()
             return
@@ -187,27 +187,35 @@ class Collector:
             DiskState.BUSY: inf,
             DiskState.REFUSING: self._retry_at,
         }
-        idle_at = inf if self._rules.leave is Leave.NEVER else self._heard_at + self._rules.idle_s
+        idle_at = (
+            inf
+            if self._options.end_when is EndWhen.NEVER
+            else self._received_at + self._options.idle_s
+        )
         # Far from now, because not every loop takes infinity for a time.
-        told_at = self._receipts.due_at() if self._session.is_up else inf
+        receipts_at = self._receipts.due_at() if self._session.is_up else inf
         return min(
-            self._session.wake_at(), told_at, disk_at[self._disk], idle_at, self._loop.time() + 3600
+            self._session.wake_at(),
+            receipts_at,
+            disk_at[self._disk],
+            idle_at,
+            self._loop.time() + 3600,
         )
 
     def _is_idle(self, now: float) -> bool:
-        if self._rules.leave is Leave.NEVER or self._batch or self._in_work:
+        if self._options.end_when is EndWhen.NEVER or self._batch or self._in_work:
             return False
-        return now - self._heard_at >= self._rules.idle_s
+        return now - self._received_at >= self._options.idle_s
 
-    def _mind_memory(self, now: float) -> None:
+    def _limit_memory(self, now: float) -> None:
         """Rule 4."""
         self._counters.held.set(len(self._batch.deliveries) + len(self._in_work))
         held = self._batch.bytes + self._in_work_bytes
-        if held > self._rules.rotation.held_bytes_max:
+        if held > self._options.rotation.held_bytes_max:
             self._connection.pause_reading()
-            self._session.deafen()
+            self._session.pause()
         else:
-            self._session.hear(now)
+            self._session.resume(now)
             self._connection.resume_reading()
 
     def _perform(self, effects: list[Effect]) -> None:
@@ -215,8 +223,8 @@ class Collector:
             match effect:
                 case Received(delivery):
                     self._take(delivery)
-                case Transmit(octets):
-                    self._connection.write(octets)
+                case Transmit(chunk):
+                    self._connection.write(chunk)
                 case Subscribed(session_present):
                     self._subscribed(session_present)
                 case Unsubscribed():
@@ -228,7 +236,7 @@ class Collector:
                 case _:
                     assert_never(effect)
 
-    def _tell(self, receipts: list[Receipt]) -> None:
+    def _send_receipts(self, receipts: list[Receipt]) -> None:
         self._counters.receipts.inc(len(receipts))
         for each in receipts:
             self._perform(self._session.publish(each.topic, each.payload))
@@ -238,26 +246,26 @@ class Collector:
             self._perform(self._session.acknowledge([delivery]))  # it is no reading
             self._counters.left_out.inc()
             return
-        self._heard_at = self._loop.time()
+        self._received_at = self._loop.time()
         self._counters.received.inc()
-        if not self._batch.add(delivery, self._heard_at):
+        if not self._batch.add(delivery, self._received_at):
             self._counters.dropped.inc()
 
     def _subscribed(self, session_present: bool) -> None:
-        self._connection.settled()
-        self._heard_at = self._loop.time()
+        self._connection.accepted()
+        self._received_at = self._loop.time()
         self._counters.connected.set(1)
-        self._receipts.repeat(self._heard_at)
+        self._receipts.repeat(self._received_at)
         if not session_present:
             log.info("the broker had no session of ours; it begins now")
-        if self._rules.leave is Leave.FOR_GOOD:
+        if self._options.end_when is EndWhen.RETIRED:
             self._perform(self._session.unsubscribe())
 
     # Writing
 
-    def _write(self, octets: int, deliveries: list[Delivery]) -> None:
+    def _write(self, size: int, deliveries: list[Delivery]) -> None:
         self._disk = DiskState.BUSY
-        self._in_work, self._in_work_bytes = deliveries, octets
+        self._in_work, self._in_work_bytes = deliveries, size
         began = self._loop.time()
         writing = self._loop.run_in_executor(self._thread, self._writer.write, deliveries)
         writing.add_done_callback(lambda done: self._wrote(done, began))
@@ -304,7 +312,7 @@ class Collector:
     # The end
 
     async def _finish(self) -> None:
-        """Write what is here, acknowledge it, say goodbye."""
+        """Write what is here, acknowledge it, and disconnect."""
         self._connection.pause_reading()
         try:
             async with asyncio.timeout(STOP_S_MAX):
@@ -312,8 +320,8 @@ class Collector:
         except TimeoutError:
             log.warning("%d messages stay with the broker", len(self._in_work))
         # What still waits with the broker would be gone with the session.
-        is_drained = self._rules.leave is Leave.FOR_GOOD and self._is_idle(self._loop.time())
-        self._tell(self._receipts.cleared() if is_drained else self._receipts.due(inf))
+        is_drained = self._options.end_when is EndWhen.RETIRED and self._is_idle(self._loop.time())
+        self._send_receipts(self._receipts.cleared() if is_drained else self._receipts.due(inf))
         self._perform(self._session.stop(forget=is_drained))
         await self._connection.close()
 
@@ -334,7 +342,7 @@ class Collector:
     def _held(self) -> int:
         return len(self._batch.deliveries) + len(self._in_work)
 
-    async def _tell_progress(self) -> None:
+    async def _log_progress(self) -> None:
         before = 0.0
         while True:
             await asyncio.sleep(PROGRESS_S)
@@ -346,7 +354,7 @@ class Collector:
                 log.info("%d messages in %d segments, %.1f/s", durable, segments, rate)
             before = durable
 
-    def _mistaken(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def _on_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """An exception in a callback is a mistake of ours. To end is better than to stand still."""
         error = context.get("exception")
         log.error("%s", context.get("message"))

@@ -1,19 +1,20 @@
-"""What we tell gateways is durable, so that they need not keep it any more. Pure.
+"""Receipts: which readings are durable here, so that gateways need not keep them any more. Pure.
 
     tidegate/ingest/<gateway>/ack/<collector>    {"v":1,"epochs":{"1764000000":[[0,1203]]}}
 
-Ranges are of sequences, both ends included; retained, so that a gateway that was away hears of it.
+Ranges are of sequences, both ends included; retained, so that a gateway gets them after an outage.
 
-Rule 1: only what is in a segment on the disk is told. What a former life has not come to tell is in
-        the footers of its newest segments.
-Rule 2: each collector tells of its own; the gateway unites them. With several, what one has is full
-        of holes, so it is told as far back as `RANGES_MAX` ranges reach. What is older was told
-        before, and if that was lost the gateway sends the reading again, and hears of it again.
-Rule 3: QoS 0. All is told again after each connection, and every `REPEAT_S` to say that we live.
-Rule 4: what a message calls its gateway becomes a part of a topic: only if it is one level of it.
+Rule 1: a receipt has only what is in a segment on the disk. What a previous run has not sent yet is
+        in the footers of its newest segments.
+Rule 2: each collector sends its own; the gateway unites them. With several, what one has is full of
+        holes, so a receipt goes as far back as `RANGES_MAX` ranges reach. What is older was sent
+        before, and if that was lost the gateway sends the reading again, and gets a receipt again.
+Rule 3: QoS 0. Everything is sent again after each connection, and every `REPEAT_S` as a sign of
+        life.
+Rule 4: the gateway's name in a message becomes a part of a topic: only if it is one level of it.
 
-Limits: RANGES_MAX for a gateway, GATEWAYS_MAX gateways; the one that was heard the longest ago is
-forgotten, which costs it copies of what it has to send again.
+Limits: RANGES_MAX for a gateway, GATEWAYS_MAX gateways; the one without readings for the longest
+time is forgotten, which costs copies of the readings that it then sends again.
 """
 
 from __future__ import annotations
@@ -52,20 +53,20 @@ class Receipt:
 @dataclass(slots=True)
 class _Gateway:
     spans: list[Span] = field(default_factory=list)  # rising, none touches another
-    news: list[Span] = field(default_factory=list)  # not told yet
-    told_at: float = -inf
+    unsent: list[Span] = field(default_factory=list)  # not sent yet
+    sent_at: float = -inf
 
 
 class Receipts:
-    def __init__(self, rules: ReceiptOptions) -> None:
-        self.told = 0
-        self._rules = rules
-        self._gateways: dict[str, _Gateway] = {}  # that which was heard last at the end
+    def __init__(self, options: ReceiptOptions) -> None:
+        self.sent_count = 0
+        self._options = options
+        self._gateways: dict[str, _Gateway] = {}  # the one with the newest readings last
         self._due_at = inf
 
     def add(self, ids: Mapping[str, Encoded], now: float) -> None:
         """A segment is durable; `ids` as its footer has them."""
-        if not self._rules.is_on:
+        if not self._options.is_on:
             return
         for key, blocks in ids.items():
             name, _, epoch = key.rpartition("/")
@@ -73,15 +74,15 @@ class Receipts:
                 continue
             gateway = self._gateways.pop(name, None) or _Gateway()
             self._gateways[name] = gateway
-            gateway.news += [(int(epoch), first, last) for first, last in ranges_of(blocks)]
+            gateway.unsent += [(int(epoch), first, last) for first, last in ranges_of(blocks)]
             if len(self._gateways) > GATEWAYS_MAX:
                 del self._gateways[next(iter(self._gateways))]
-            self._due_at = min(self._due_at, max(now, gateway.told_at + self._rules.every_s))
+            self._due_at = min(self._due_at, max(now, gateway.sent_at + self._options.every_s))
 
     def repeat(self, now: float) -> None:
-        """There is a new connection: tell all again."""
+        """There is a new connection: send everything again."""
         for gateway in self._gateways.values():
-            gateway.told_at = -inf
+            gateway.sent_at = -inf
         if self._gateways:
             self._due_at = now
 
@@ -95,39 +96,39 @@ class Receipts:
         self._due_at = inf
         receipts: list[Receipt] = []
         for name, gateway in self._gateways.items():
-            wait_s = self._rules.every_s if gateway.news else REPEAT_S
-            if now >= gateway.told_at + wait_s:
+            wait_s = self._options.every_s if gateway.unsent else REPEAT_S
+            if now >= gateway.sent_at + wait_s:
                 receipts += self._of(name, gateway)
-                gateway.told_at, wait_s = now, REPEAT_S
-            self._due_at = min(self._due_at, gateway.told_at + wait_s)
-        self.told += len(receipts)
+                gateway.sent_at, wait_s = now, REPEAT_S
+            self._due_at = min(self._due_at, gateway.sent_at + wait_s)
+        self.sent_count += len(receipts)
         return receipts
 
     def cleared(self) -> list[Receipt]:
-        """To end what the broker retains: we are gone for good."""
+        """Clears what the broker retains, when the collector has ended for good."""
         return [Receipt(self._topic(name), b"") for name in self._gateways]
 
     def is_one(self, topic: str) -> bool:
-        """Whether it is a receipt, of whomever: no reading."""
-        before, _, rest = self._rules.topic.partition("{gw}")
+        """Whether it is a receipt, of any collector: no reading."""
+        before, _, rest = self._options.topic.partition("{gw}")
         after = rest.partition("{collector}")[0]
-        if not self._rules.is_on or not topic.startswith(before):
+        if not self._options.is_on or not topic.startswith(before):
             return False
         level, slash, others = topic.removeprefix(before).partition("/")
         return bool(level) and (slash + others).startswith(after)
 
     def _of(self, name: str, gateway: _Gateway) -> Iterator[Receipt]:
-        news = _merged(gateway.news)
-        gateway.news = []
-        gateway.spans = _merged(gateway.spans + news)[-RANGES_MAX:]
+        unsent = _merged(gateway.unsent)
+        gateway.unsent = []
+        gateway.spans = _merged(gateway.spans + unsent)[-RANGES_MAX:]
         oldest = gateway.spans[0]
-        beyond = [span for span in news if span < oldest]
+        beyond = [span for span in unsent if span < oldest]
         starts = range(0, len(beyond), RANGES_MAX)
         for spans in (*(beyond[at : at + RANGES_MAX] for at in starts), gateway.spans):
             yield Receipt(self._topic(name), _payload(spans))
 
     def _topic(self, name: str) -> str:
-        return self._rules.topic.format(gw=name, collector=self._rules.collector)
+        return self._options.topic.format(gw=name, collector=self._options.collector)
 
 
 def ranges_of(blocks: Encoded) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The TCP or TLS connection to the broker: made, kept and made again. Octets only, no MQTT.
+"""The TCP or TLS connection to the broker: made, kept and made again. Bytes only, no MQTT.
 
 Tries are delayed with jitter, up to a ceiling that doubles until a connection lasts: a broker that
 comes back must not be met by all its collectors at once, and two clients of one name, which a
@@ -29,9 +29,9 @@ _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ConnectionCallbacks:
     on_open: Callable[[], None]
-    on_octets: Callable[[bytes], None]
+    on_bytes: Callable[[bytes], None]
     on_closed: Callable[[], None]
 
 
@@ -44,14 +44,14 @@ class BrokerConnection:
         *,
         connect_timeout_s: float,
         delay_s_max: float,
-        owner: Owner,
+        callbacks: ConnectionCallbacks,
     ) -> None:
         self._host, self._port, self._tls = host, port, tls
         self._where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._connect_timeout_s = connect_timeout_s
         self._delay_s_max = delay_s_max
         self._ceiling_s = DELAY_S_MIN
-        self._owner = owner
+        self._callbacks = callbacks
         self._transport: asyncio.Transport | None = None
         self._reason = ""  # that was logged last
         self._logged_at = 0.0
@@ -59,11 +59,11 @@ class BrokerConnection:
         self._is_short = False  # the last connection that was accepted did not last
         self._drop_reason: str | None = None
         self._is_closing = False
-        self._settled_at: float | None = None  # while the broker has accepted us
+        self._accepted_at: float | None = None  # while the broker has accepted us
         self._latest: asyncio.Transport | None = None  # also while it closes
         self._protocol: _Protocol | None = None
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Until `close`, or until it is cancelled, which aborts what there is."""
         try:
             while not self._is_closing:
@@ -83,7 +83,7 @@ class BrokerConnection:
         transport, self._transport = self._transport, None
         if transport is None or self._protocol is None:
             return
-        if self._settled_at is not None:
+        if self._accepted_at is not None:
             transport.resume_reading()
             await asyncio.wait({self._protocol.ended}, timeout=CLOSE_S_MAX)
         self._end(transport, "the collector stops")
@@ -101,9 +101,9 @@ class BrokerConnection:
             self._reason, self._logged_at = reason, now
         await asyncio.sleep(delay_s)
 
-    def settled(self) -> None:
+    def accepted(self) -> None:
         """The broker has accepted us."""
-        self._settled_at = asyncio.get_running_loop().time()
+        self._accepted_at = asyncio.get_running_loop().time()
         if self._is_short:
             self._lasting = asyncio.get_running_loop().call_later(STABLE_S, self._log_there)
         else:
@@ -113,9 +113,9 @@ class BrokerConnection:
         log.info("broker %s is %s", self._where, "back" if self._reason else "there")
         self._reason = ""
 
-    def write(self, octets: bytes) -> None:
+    def write(self, chunk: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(octets)
+            self._transport.write(chunk)
 
     def drop(self, reason: str) -> None:
         """Ends this connection, sending what was written; another follows."""
@@ -158,24 +158,24 @@ class BrokerConnection:
 
     def _opened(self, transport: asyncio.Transport) -> None:
         self._transport = self._latest = transport
-        self._owner.on_open()
+        self._callbacks.on_open()
 
-    def _received(self, octets: bytes) -> None:
+    def _received(self, chunk: bytes) -> None:
         if self._transport is not None:
-            self._owner.on_octets(octets)
+            self._callbacks.on_bytes(chunk)
 
     def _closed(self, error: Exception | None) -> str:
         self._transport = None
         reason, self._drop_reason = self._drop_reason, None
-        settled_at, self._settled_at = self._settled_at, None
+        accepted_at, self._accepted_at = self._accepted_at, None
         if self._lasting is not None:
             self._lasting.cancel()
-        self._owner.on_closed()
+        self._callbacks.on_closed()
         if reason is None:
             reason = str(error) if error else "it closed the connection"
-        if settled_at is None:
+        if accepted_at is None:
             return reason
-        if asyncio.get_running_loop().time() - settled_at > STABLE_S:
+        if asyncio.get_running_loop().time() - accepted_at > STABLE_S:
             self._ceiling_s = DELAY_S_MIN
             self._is_short, self._reason = False, ""
             return reason

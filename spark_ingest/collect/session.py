@@ -10,7 +10,7 @@ Rule 3: what the broker sends again and we still have, by packet id and content,
         second time: its acknowledgement goes out on the new connection. DUP alone proves nothing.
 Rule 4: having asked for the end of a connection, we neither read from it nor write to it.
 
-Limits: `receive_max` unacknowledged messages, which we tell the broker; mosquitto goes beyond it
+Limits: `receive_max` unacknowledged messages, which the broker is given; mosquitto goes beyond it
 when it resumes a session, but no broker can beyond the 65,535 packet ids, of which each has one
 place here. `packet_bytes_max` for one packet.
 """
@@ -53,7 +53,7 @@ class SessionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Transmit:
-    octets: bytes
+    chunk: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +89,29 @@ class Phase(Enum):
     CONNECTING = "connecting"  # CONNECT sent, CONNACK due
     SUBSCRIBING = "subscribing"  # CONNACK came, SUBACK due; messages of an old session may come
     UP = "up"
-    DEAF = "deaf"  # up, but for want of room nobody reads what the broker sends
+    PAUSED = "deaf"  # up, but for want of room nothing is read from the broker
 
 
 class CollectorSession:
-    def __init__(self, rules: SessionOptions) -> None:
+    def __init__(self, options: SessionOptions) -> None:
         self.phase = Phase.CLOSED
         self.connection = 0  # counts them
         self.resent = 0  # messages that came again and were still here
-        self._rules = rules
+        self._options = options
         self._partial = b""
         self._session_present = False
         self._retain_available = True
         # Unacknowledged, by packet id. Of ended connections too: they may come again.
         self._held: dict[int, Delivery] = {}
         self._durable: set[int] = set()  # of those, packet ids of ended connections
-        self._keep_alive_s = rules.keep_alive_s
-        self._heard_at = 0.0
+        self._keep_alive_s = options.keep_alive_s
+        self._received_at = 0.0
         self._pinged_at = 0.0
         self._deadline_at = inf
 
     @property
     def is_up(self) -> bool:
-        return self.phase in (Phase.UP, Phase.DEAF)
+        return self.phase in (Phase.UP, Phase.PAUSED)
 
     @property
     def unacknowledged(self) -> int:
@@ -122,23 +122,23 @@ class CollectorSession:
     def opened(self, now: float) -> list[Effect]:
         self.phase = Phase.CONNECTING
         self.connection += 1
-        rules = self._rules
-        self._deadline_at = now + rules.connack_timeout_s
+        options = self._options
+        self._deadline_at = now + options.connack_timeout_s
         packet = mqtt5.ConnectPacket(
-            rules.client_id,
-            username=rules.username,
-            password=rules.password,
+            options.client_id,
+            username=options.username,
+            password=options.password,
             clean_start=False,
-            keep_alive=rules.keep_alive_s,
-            session_expiry_interval=rules.session_expiry_s,
-            receive_max=rules.receive_max,
-            max_packet_size=rules.packet_bytes_max,
+            keep_alive=options.keep_alive_s,
+            session_expiry_interval=options.session_expiry_s,
+            receive_max=options.receive_max,
+            max_packet_size=options.packet_bytes_max,
         )
         return [Transmit(packet.write())]
 
     def receive(self, data: bytes, now: float, unix_us: int) -> list[Effect]:
         """Octets from the broker, cut anywhere."""
-        self._heard_at = now
+        self._received_at = now
         if self._partial:
             data = self._partial + data
         effects: list[Effect] = []
@@ -172,29 +172,29 @@ class CollectorSession:
         return [Transmit(pubacks(ids))] if ids else []
 
     def publish(self, topic: str, payload: bytes) -> list[Effect]:
-        """Retained, at QoS 0: what is lost is said again."""
+        """Retained, at QoS 0: what is lost is sent again."""
         if not self.is_up:
             return []
         packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available)
         return [Transmit(packet.write())]
 
-    def deafen(self) -> None:
-        """Nobody reads any more; silence is no longer the broker's."""
+    def pause(self) -> None:
+        """Nothing is read any more; silence is no longer a fault of the broker."""
         if self.phase is Phase.UP:
-            self.phase = Phase.DEAF
+            self.phase = Phase.PAUSED
 
-    def hear(self, now: float) -> None:
-        if self.phase is Phase.DEAF:
+    def resume(self, now: float) -> None:
+        if self.phase is Phase.PAUSED:
             self.phase = Phase.UP
-            self._heard_at = now
+            self._received_at = now
 
     def unsubscribe(self) -> list[Effect]:
         """Leave the group: what comes from now on is for the others."""
-        packet = mqtt5.UnsubscribePacket(UNSUBSCRIBE_ID, self._rules.subscriptions)
+        packet = mqtt5.UnsubscribePacket(UNSUBSCRIBE_ID, self._options.subscriptions)
         return [Transmit(packet.write())]
 
     def stop(self, *, forget: bool = False) -> list[Effect]:
-        """Goodbye. `forget` ends the session too, and with it whatever is not acknowledged."""
+        """DISCONNECT. `forget` ends the session too, and with it whatever is not acknowledged."""
         if self.phase in (Phase.CLOSED, Phase.CONNECTING):
             return []
         expiry_s = 0 if forget else None
@@ -212,11 +212,11 @@ class CollectorSession:
         if now < self.wake_at():
             return []
         if self.phase in (Phase.CONNECTING, Phase.SUBSCRIBING):
-            waited = self._rules.connack_timeout_s
+            waited = self._options.connack_timeout_s
             due = "CONNACK" if self.phase is Phase.CONNECTING else "SUBACK"
             return [self._drop(f"no {due} within {waited:g} s; is it an MQTT 5 broker?")]
-        if self.phase is Phase.UP and self._heard_at < self._pinged_at:
-            return [self._drop(f"the broker has been silent for {now - self._heard_at:.0f} s")]
+        if self.phase is Phase.UP and self._received_at < self._pinged_at:
+            return [self._drop(f"the broker has been silent for {now - self._received_at:.0f} s")]
         self._pinged_at = now
         return [Transmit(mqtt5.PingReqPacket().write())]
 
@@ -226,7 +226,7 @@ class CollectorSession:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size, view = 0, len(data), memoryview(data)
         while position < size and self.phase is not Phase.CLOSED:
-            end = packet_end(data, position, self._rules.packet_bytes_max)
+            end = packet_end(data, position, self._options.packet_bytes_max)
             if end is None:
                 return position
             packet = read_packet(view[position:end])
@@ -290,7 +290,7 @@ class CollectorSession:
         if not packet.shared_subscription_available:
             return [self._drop("the broker has no shared subscriptions, which collectors need")]
         self.phase = Phase.SUBSCRIBING
-        self._deadline_at = now + self._rules.connack_timeout_s
+        self._deadline_at = now + self._options.connack_timeout_s
         if packet.server_keep_alive is not None:
             self._keep_alive_s = packet.server_keep_alive
         self._session_present = packet.session_present
@@ -300,17 +300,17 @@ class CollectorSession:
             self._durable.clear()
         wanted = [
             mqtt5.TopicFilter(each, max_qos=mqtt5.QoS.AT_LEAST_ONCE)
-            for each in self._rules.subscriptions
+            for each in self._options.subscriptions
         ]
         return [Transmit(mqtt5.SubscribePacket(SUBSCRIBE_ID, wanted).write())]
 
     def _receive_suback(self, packet: mqtt5.SubAckPacket, now: float) -> list[Effect]:
-        for wanted, code in zip(self._rules.subscriptions, packet.reason_codes, strict=False):
+        for wanted, code in zip(self._options.subscriptions, packet.reason_codes, strict=False):
             if int(code) >= REFUSED:
                 spoken = _spoken("SUBACK", code, packet.reason_str)
                 return [self._drop(f"no subscription to {wanted}: {spoken}", is_final=True)]
         self.phase = Phase.UP
-        self._heard_at = self._pinged_at = now
+        self._received_at = self._pinged_at = now
         return [Subscribed(self._session_present)]
 
     def _receive_unsuback(self, _packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
@@ -320,11 +320,11 @@ class CollectorSession:
         is_final = packet.reason_code == mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
         reason = _spoken("DISCONNECT", packet.reason_code, packet.reason_str)
         if is_final:
-            reason += f"; another client is called {self._rules.client_id}"
+            reason += f"; another client is called {self._options.client_id}"
         return [self._drop(reason, is_final=is_final)]
 
     def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Effect]:
-        return []  # that it came was noted with its octets
+        return []  # `receive` has noted the time
 
 
 def _is_same(held: Delivery, again: Delivery) -> bool:
@@ -336,10 +336,10 @@ def _is_same(held: Delivery, again: Delivery) -> bool:
 
 
 def _spoken(packet: str, code: Any, reason: str | None) -> str:
-    said = f" ({reason})" if reason else ""
+    text = f" ({reason})" if reason else ""
     # The codec's codes have no names of their own, but their text is `<QoS.NAME: 1>`.
     name = repr(code).strip("<>").rpartition(":")[0].rpartition(".")[2].lower().replace("_", " ")
-    return f"the broker said {packet} 0x{int(code):02x} {name}{said}"
+    return f"the broker said {packet} 0x{int(code):02x} {name}{text}"
 
 
 _Receiver = Callable[[CollectorSession, Any, float], list[Effect]]
@@ -355,5 +355,5 @@ _RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
     Phase.CONNECTING: {mqtt5.ConnAckPacket: CollectorSession._receive_connack},
     Phase.SUBSCRIBING: _WHILE_UP,
     Phase.UP: _WHILE_UP,
-    Phase.DEAF: _WHILE_UP,
+    Phase.PAUSED: _WHILE_UP,
 }

@@ -84,8 +84,8 @@ def _of_broker(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     if broker.password_file is not None and broker.username is None:
         yield ("broker", "password_file"), "is of no use without broker.username"
     if (broker.cert_file is None) != (broker.key_file is None):
-        lonely = "key_file" if broker.cert_file is None else "cert_file"
-        yield ("broker", lonely), "is of no use alone: give cert_file and key_file, or neither"
+        other_key = "key_file" if broker.cert_file is None else "cert_file"
+        yield ("broker", other_key), "is of no use alone: give cert_file and key_file, or neither"
     for name in ("ca_file", "cert_file", "key_file"):
         if getattr(broker, name) is not None and not broker.url.tls:
             yield ("broker", name), "needs a broker.url that begins with mqtts://"

@@ -35,7 +35,7 @@ def load(path: Path | None, overrides: Sequence[str] = (), *, collects: bool = T
     settings = reading.settings(values)
     for key, message in cross_checks.contradictions(settings, collects=collects):
         if key not in reading.unclear:
-            reading.complain(key, message)
+            reading.add_problem(key, message)
     if reading.problems:
         raise spoken(reading.problems, file, text)
     return settings
@@ -91,7 +91,7 @@ class _Reading:
             table[path[1]] = _as_toml(raw.strip())
             self._overridden.add(path)
 
-    def complain(self, path: KeyPath, message: str) -> None:
+    def add_problem(self, path: KeyPath, message: str) -> None:
         self.unclear.add(path)
         source = COMMAND_LINE if path in self._overridden else self._file
         self.problems.append(Problem(path, message, source))
@@ -99,13 +99,13 @@ class _Reading:
     def _fields(self, owner: type, values: object, path: KeyPath) -> dict[str, Any]:
         """What was given for a settings class, as its constructor takes it."""
         if not isinstance(values, Mapping):
-            self.complain(path, f"expected a table, got {shown(values)}")
+            self.add_problem(path, f"expected a table, got {shown(values)}")
             return {}
         known = {each.name: each for each in fields(owner)}
         given = {}
         for name, raw in values.items():
             if name not in known:
-                self._complain_unknown((*path, name), known)
+                self._add_unknown_key((*path, name), known)
             elif (value := self._value(known[name], raw, (*path, name))) is not None:
                 given[name] = None if value == "" else value
         return given
@@ -126,7 +126,7 @@ class _Reading:
         try:
             value = kind.read(raw)
         except MismatchError as mismatch:
-            self.complain(path, str(mismatch))
+            self.add_problem(path, str(mismatch))
             return None
         in_file = path not in self._overridden
         return self._folder / value if isinstance(value, Path) and in_file else value
@@ -134,7 +134,7 @@ class _Reading:
     def _named(self, metadata: Mapping[str, Any], raw: object, path: KeyPath) -> object:
         if not isinstance(raw, Mapping) or len(raw) > metadata["count_max"]:
             expected = f"a table of at most {metadata['count_max']} tables"
-            self.complain(path, f"expected {expected}, got {shown(raw)}")
+            self.add_problem(path, f"expected {expected}, got {shown(raw)}")
             return None
         entry = metadata["named"]
         return {name: entry(**self._fields(entry, raw[name], (*path, name))) for name in raw}
@@ -142,26 +142,26 @@ class _Reading:
     def _repeated(self, metadata: Mapping[str, Any], raw: object, path: KeyPath) -> object:
         if not isinstance(raw, list) or len(raw) > metadata["count_max"]:
             expected = f"at most {metadata['count_max']} tables, each below [[{path[-1]}]]"
-            self.complain(path, f"expected {expected}, got {shown(raw)}")
+            self.add_problem(path, f"expected {expected}, got {shown(raw)}")
             return None
         entry = metadata["repeated"]
         return tuple(
             entry(**self._fields(entry, each, (*path, index))) for index, each in enumerate(raw)
         )
 
-    def _complain_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
+    def _add_unknown_key(self, path: KeyPath, known: Iterable[str]) -> None:
         name, names = str(path[-1]), list(known)
         near = get_close_matches(name[:60].lower(), names, n=1, cutoff=0.6)
         elsewhere = [table for table in TABLES if name in _names(TABLES[table])]
         if near:
             meant = dotted((*path[:-1], near[0]))
             self.unclear.add((*path[:-1], near[0]))
-            self.complain(path, f"unknown key, did you mean {meant}?")
+            self.add_problem(path, f"unknown key, did you mean {meant}?")
         elif elsewhere:
-            self.complain(path, f"unknown key, did you mean {elsewhere[0]}.{name}?")
+            self.add_problem(path, f"unknown key, did you mean {elsewhere[0]}.{name}?")
         else:
             where = f"[{dotted(path[:-1])}]" if path[1:] else "the file"
-            self.complain(path, f"unknown key, {where} knows {', '.join(names)}")
+            self.add_problem(path, f"unknown key, {where} knows {', '.join(names)}")
 
 
 def _names(owner: type) -> set[str]:

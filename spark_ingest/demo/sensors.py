@@ -1,4 +1,4 @@
-"""Sensors that do not exist, at a gateway's front door: MQTT-SN 1.2 over UDP, QoS 1, in one thread.
+"""Simulated sensors at a gateway: MQTT-SN 1.2 over UDP, QoS 1, in one thread.
 
 Each has a topic of its own and sends one reading at a time; the next one when the gateway has
 acknowledged it, the same again when it has not.
@@ -22,8 +22,8 @@ GIVE_UP_S = 120.0
 DATAGRAM_MAX = 512
 
 
-class SilentGatewayError(Exception):
-    """Nobody acknowledges."""
+class NoAnswerError(Exception):
+    """The gateway acknowledges nothing."""
 
 
 @dataclass(slots=True)
@@ -37,31 +37,35 @@ class Sensor:
     )
     topic_id: bytes = b""
     message_id: int = 0
-    asked: bytes = b""
-    asked_at: float = 0.0
+    request: bytes = b""
+    requested_at: float = 0.0
 
     def begin(self) -> None:
         self.socket.connect(("127.0.0.1", self.port))
-        self._ask(CONNECT, bytes((CLEAN, 1)) + (600).to_bytes(2, "big") + self.name.encode())
+        self._send_request(
+            CONNECT, bytes((CLEAN, 1)) + (600).to_bytes(2, "big") + self.name.encode()
+        )
 
     def go_on(self) -> bool:
-        """The next question; whether there is one."""
+        """The next request; whether there is one."""
         if not self.waiting:
             return False
         self.message_id = self.message_id % 0xFFFF + 1
         message_id = self.message_id.to_bytes(2, "big")
         if not self.topic_id:
-            self._ask(REGISTER, b"\0\0" + message_id + self.topic.encode())
+            self._send_request(REGISTER, b"\0\0" + message_id + self.topic.encode())
         else:
-            self._ask(PUBLISH, bytes((QOS_1,)) + self.topic_id + message_id + self.waiting[0])
+            self._send_request(
+                PUBLISH, bytes((QOS_1,)) + self.topic_id + message_id + self.waiting[0]
+            )
         return True
 
-    def heard(self, datagram: bytes) -> bool:
-        """Whether it answers what was asked last."""
+    def receive(self, datagram: bytes) -> bool:
+        """Whether it answers the last request."""
         kind, body = datagram[1], datagram[2:]
         message_id = self.message_id.to_bytes(2, "big")
         if kind == CONNACK:
-            return self.asked[1] == CONNECT
+            return self.request[1] == CONNECT
         if kind == REGACK and body[2:4] == message_id and not self.topic_id:
             self.topic_id = body[:2]
             return True
@@ -71,32 +75,32 @@ class Sensor:
         return False
 
     def repeat(self) -> None:
-        kind, body = self.asked[1], self.asked[2:]
-        self._ask(kind, bytes((body[0] | DUP,)) + body[1:] if kind == PUBLISH else body)
+        kind, body = self.request[1], self.request[2:]
+        self._send_request(kind, bytes((body[0] | DUP,)) + body[1:] if kind == PUBLISH else body)
 
-    def _ask(self, kind: int, body: bytes) -> None:
-        self.asked, self.asked_at = bytes((len(body) + 2, kind)) + body, time.monotonic()
-        with suppress(ConnectionRefusedError):  # nobody listens yet; it is asked again
-            self.socket.send(self.asked)
+    def _send_request(self, kind: int, body: bytes) -> None:
+        self.request, self.requested_at = bytes((len(body) + 2, kind)) + body, time.monotonic()
+        with suppress(ConnectionRefusedError):  # the port is not open yet; it is sent again
+            self.socket.send(self.request)
 
 
 def send_all(sensors: Iterable[Sensor]) -> None:
-    """Until everything that waits is acknowledged. Raises SilentGatewayError."""
+    """Until everything that waits is acknowledged. Raises NoAnswerError."""
     deadline = time.monotonic() + GIVE_UP_S
     with selectors.DefaultSelector() as selector:
         busy = [sensor for sensor in sensors if sensor.waiting]
         for sensor in busy:
             selector.register(sensor.socket, selectors.EVENT_READ, sensor)
-            if sensor.asked:
+            if sensor.request:
                 sensor.go_on()
             else:
                 sensor.begin()
         while busy:
             if time.monotonic() > deadline:
-                raise SilentGatewayError(f"{busy[0].name} has waited for {GIVE_UP_S:.0f} s")
+                raise NoAnswerError(f"{busy[0].name} has waited for {GIVE_UP_S:.0f} s")
             for key, _ in selector.select(RETRY_S):
                 sensor = key.data
-                if sensor.heard(_received(sensor.socket)) and not sensor.go_on():
+                if sensor.receive(_received(sensor.socket)) and not sensor.go_on():
                     selector.unregister(sensor.socket)
                     busy.remove(sensor)
             _repeat_what_is_late(busy)
@@ -112,5 +116,5 @@ def _received(from_: socket.socket) -> bytes:
 def _repeat_what_is_late(sensors: Iterable[Sensor]) -> None:
     now = time.monotonic()
     for sensor in sensors:
-        if now - sensor.asked_at > RETRY_S:
+        if now - sensor.requested_at > RETRY_S:
             sensor.repeat()

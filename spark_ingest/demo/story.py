@@ -27,7 +27,7 @@ DAY_S = 86_400
 LOST_S = (10 * 3600, 10 * 3600 + 2400)  # what the broker takes with it
 SILENT_S = 18 * 3600
 BAD_EVERY, HOT_EVERY = 907, 1301
-KEEPING = "keep_until_ingested = true\ningest_timeout_s = 2\n"
+KEEP_CONFIG = "keep_until_ingested = true\ningest_timeout_s = 2\n"
 CONFIG = """\
 [lake]
 path = "{lake}"
@@ -50,15 +50,15 @@ fields.rh = {{ kind = "number", unit = "%RH", min = 0, max = 100 }}
 
 
 @dataclass(slots=True)
-class Played:
+class DayResult:
     day: date  # on which the readings were measured
     sent: int
     lost: int  # with the broker
     sent_again: int
 
 
-def play(folder: Path, lake: Path, devices: int, say: Callable[[str], None]) -> Played:
-    """Raises ChainError, SilentGatewayError and OSError."""
+def run_day(folder: Path, lake: Path, devices: int, report: Callable[[str], None]) -> DayResult:
+    """Raises ChainError, NoAnswerError and OSError."""
     day = (datetime.now(UTC) - timedelta(days=1)).date()
     with Chain(folder) as chain:
         port = free_port(socket.SOCK_STREAM)
@@ -69,36 +69,43 @@ def play(folder: Path, lake: Path, devices: int, say: Callable[[str], None]) -> 
         chain.add(collector)
         gateways = [
             Gateway(folder=folder, name="harbour", broker_port=port),
-            Gateway(folder=folder, name="lighthouse", broker_port=port, journal=KEEPING),
+            Gateway(folder=folder, name="lighthouse", broker_port=port, journal=KEEP_CONFIG),
         ]
         for gateway in gateways:
             chain.add(gateway)
         for each in (collector, *gateways):
             each.wait_for(" is there")
-        say("two gateways, mosquitto and a collector are at work")
+        report("two gateways, mosquitto and a collector are at work")
         sensors = [
             Sensor(f"node-{n + 1}", f"site/{n + 1}/climate", gateways[n % 2].port)
             for n in range(devices)
         ]
         sent = _deliver(sensors, day, 0, LOST_S[0])
-        say(f"{sent} readings of a morning; the collector goes, the sensors go on")
+        report(f"{sent} readings of a morning; the collector goes, the sensors go on")
         wait_until(lambda: _messages_in(lake) >= sent, "the morning is in the lake")
         collector.kill()
-        doomed = _deliver(sensors, day, *LOST_S)
+        lost_with_broker = _deliver(sensors, day, *LOST_S)
         broker.kill()
-        say(f"the broker is killed, with {doomed} readings that it had acknowledged")
+        report(f"the broker is killed, with {lost_with_broker} readings that it had acknowledged")
         broker.start()
         collector.start()
         collector.wait_for(" is there", 2)
-        rest = _deliver(sensors, day, LOST_S[1], DAY_S)
-        keeping = gateways[1]
-        wait_until(lambda: _kept(keeping) == 0, "lighthouse has all of its readings ingested", 90)
-        everything = sent + rest + _of_keeping(devices)
+        evening = _deliver(sensors, day, LOST_S[1], DAY_S)
+        lighthouse = gateways[1]
+        wait_until(
+            lambda: _kept_readings(lighthouse) == 0,
+            "lighthouse has all of its readings ingested",
+            90,
+        )
+        everything = sent + evening + _of_lighthouse(devices)
         wait_until(lambda: _messages_in(lake) >= everything, "the day is in the lake")
-        again = keeping.status()["ingest"]["sent_again"]
-        say(f"lighthouse has sent {again} readings again, harbour lacks what it sent")
-    return Played(
-        day=day, sent=sent + doomed + rest, lost=doomed - _of_keeping(devices), sent_again=again
+        again = lighthouse.status()["ingest"]["sent_again"]
+        report(f"lighthouse has sent {again} readings again, harbour lacks what it sent")
+    return DayResult(
+        day=day,
+        sent=sent + lost_with_broker + evening,
+        lost=lost_with_broker - _of_lighthouse(devices),
+        sent_again=again,
     )
 
 
@@ -129,7 +136,7 @@ def _deliver(sensors: list[Sensor], day: date, first_s: int, end_s: int) -> int:
     return count
 
 
-def _of_keeping(devices: int) -> int:
+def _of_lighthouse(devices: int) -> int:
     """Of what the broker took with it, what lighthouse had sent."""
     return devices // 2 * len(range(*LOST_S, PERIOD_S))
 
@@ -146,7 +153,7 @@ def _payload(device: int, devices: int, second: int, midnight_s: int) -> bytes:
     return json.dumps({**reading, "ts": midnight_s + second + device}).encode()
 
 
-def _kept(gateway: Gateway) -> int:
+def _kept_readings(gateway: Gateway) -> int:
     found = gateway.status().get("ingest", {})
     return int(found["kept"]) if found.get("receipts") else -1
 
@@ -154,16 +161,16 @@ def _kept(gateway: Gateway) -> int:
 def _messages_in(lake: Path) -> int:
     """Each once, as long as nothing but copies comes twice."""
     from spark_ingest.segments.segment import read_footer
-    from spark_ingest.segments.sequences import Sequences, lives_of
+    from spark_ingest.segments.sequences import Sequences, sequences_by_epoch
 
     if not (lake / "segments" / "c1").exists():
         return 0
     seen: dict[tuple[str, int], set[int]] = {}
     for number in segment_numbers(lake, "c1"):
         footer = read_footer(segment_path(lake, "c1", number))
-        lives: dict[tuple[str, int], Sequences] = lives_of(footer.ids)
-        for life, sequences in lives.items():
-            seen.setdefault(life, set()).update(sequences)
+        by_epoch: dict[tuple[str, int], Sequences] = sequences_by_epoch(footer.ids)
+        for gateway_epoch, sequences in by_epoch.items():
+            seen.setdefault(gateway_epoch, set()).update(sequences)
     return sum(map(len, seen.values()))
 
 

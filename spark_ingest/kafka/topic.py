@@ -19,8 +19,8 @@ from spark_ingest.segments.sequences import Encoded, Identities
 log = logging.getLogger("tidegate.ingest.kafka")
 
 ANSWER_S_MAX = 10.0
-# Of the end of each partition: what came within the time in which receipts are told.
-RECORDS_TOLD_AGAIN = 5_000
+# Of the end of each partition: what came within the interval of receipts.
+RECORDS_REPEATED = 5_000
 # What Kafka adds to a record's value: headers, key, and the head of a batch.
 OVERHEAD_BYTES = 65_536 + 4_096
 
@@ -29,7 +29,7 @@ class TopicRefusedError(Exception):
     """The topic cannot be used as it is, and to try again would not change that."""
 
 
-class KafkaAwayError(OSError):
+class KafkaUnreachableError(OSError):
     """Kafka does not answer, or does not take what we send. It may do so later."""
 
     def __init__(self, why: str, servers: str) -> None:
@@ -60,57 +60,56 @@ def missing_client() -> str | None:
 
 
 class Topic:
-    def __init__(self, rules: KafkaOptions) -> None:
-        self._rules = rules
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
 
     def client_settings(self) -> dict[str, Any]:
-        rules = self._rules
+        options = self._options
         return {
-            **rules.client,
-            "bootstrap.servers": rules.servers,
-            "client.id": f"tidegate-ingest-{rules.name}",
-            # It would tell of each address that it tries; what matters is in our own lines.
+            **options.client,
+            "bootstrap.servers": options.servers,
+            "client.id": f"tidegate-ingest-{options.name}",
+            # It would log each address that it tries; what matters is in our own lines.
             "log_level": 0,
             "error_cb": _ignored,
         }
 
     def make_ready(self) -> None:
-        """Made if it is not there. Raises KafkaAwayError, TopicRefusedError."""
+        """Made if it is not there. Raises KafkaUnreachableError, TopicRefusedError."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient(self.client_settings())
         try:
             topics = admin.list_topics(timeout=ANSWER_S_MAX).topics
-            if self._rules.topic not in topics:
+            if self._options.topic not in topics:
                 self._make(admin)
             self._must_take_our_records(admin)
         except KafkaException as error:
-            raise self._away(error) from None
+            raise self._unreachable(error) from None
 
     def described(self) -> str:
-        """For people. Raises KafkaAwayError, TopicRefusedError; makes nothing."""
+        """For people. Raises KafkaUnreachableError, TopicRefusedError; makes nothing."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        name, admin = self._rules.topic, AdminClient(self.client_settings())
+        name, admin = self._options.topic, AdminClient(self.client_settings())
         try:
             topics = admin.list_topics(timeout=ANSWER_S_MAX).topics
             if name not in topics:
                 return (
-                    f"Kafka at {self._rules.servers}: {name} is not there yet; `collect` makes it"
+                    f"Kafka at {self._options.servers}: {name} is not there yet; `collect` makes it"
                 )
             self._must_take_our_records(admin)
         except KafkaException as error:
-            raise self._away(error) from None
+            raise self._unreachable(error) from None
         partitions = topics[name].partitions.values()
         copies = min((len(each.replicas) for each in partitions), default=0)
-        return (
-            f"Kafka at {self._rules.servers}: {name}, {len(partitions)} partitions, {copies} copies"
-        )
+        counts = f"{len(partitions)} partitions, {copies} copies"
+        return f"Kafka at {self._options.servers}: {name}, {counts}"
 
     def newest_ids(self) -> Iterator[dict[str, Encoded]]:
-        """Which readings the last records are. Raises KafkaAwayError."""
+        """Which readings the last records are. Raises KafkaUnreachableError."""
         from confluent_kafka import Consumer, KafkaException
 
         settings = {"group.id": "tidegate-ingest", "enable.auto.commit": False}
@@ -123,14 +122,14 @@ class Topic:
                     identities.add(gateway.decode(errors="replace"), int(epoch), int(sequence))
             yield identities.encoded()
         except KafkaException as error:
-            raise self._away(error) from None
+            raise self._unreachable(error) from None
         finally:
             consumer.close()
 
     def _last_headers(self, consumer: Any) -> Iterator[dict[str, bytes]]:
         from confluent_kafka import KafkaError, TopicPartition
 
-        name = self._rules.topic
+        name = self._options.topic
         described = consumer.list_topics(name, timeout=ANSWER_S_MAX).topics[name]
         begins = []
         for number in described.partitions:
@@ -138,14 +137,14 @@ class Topic:
                 TopicPartition(name, number), timeout=ANSWER_S_MAX
             )
             if past > first:
-                begin = max(first, past - RECORDS_TOLD_AGAIN)
+                begin = max(first, past - RECORDS_REPEATED)
                 begins.append(TopicPartition(name, number, begin))
         consumer.assign(begins)
         unfinished = len(begins)
         while unfinished:
             record = consumer.poll(ANSWER_S_MAX)
             if record is None:
-                return  # it has told what it could in time; the rest the gateways ask for
+                return  # what could be sent in time was sent; gateways send the rest again
             if record.error() is None:
                 yield dict(record.headers() or ())
             elif record.error().code() == KafkaError._PARTITION_EOF:
@@ -155,47 +154,47 @@ class Topic:
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import NewTopic
 
-        rules = self._rules
-        limit = {"max.message.bytes": str(rules.record_bytes_max + OVERHEAD_BYTES)}
+        options = self._options
+        limit = {"max.message.bytes": str(options.record_bytes_max + OVERHEAD_BYTES)}
         # As many copies as the brokers are set to make.
-        topic = NewTopic(rules.topic, rules.partitions, replication_factor=-1, config=limit)
+        topic = NewTopic(options.topic, options.partitions, replication_factor=-1, config=limit)
         try:
-            admin.create_topics([topic])[rules.topic].result(ANSWER_S_MAX)
+            admin.create_topics([topic])[options.topic].result(ANSWER_S_MAX)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another collector's
                 raise TopicRefusedError(
-                    f"the topic {rules.topic} is not there and cannot be made: "
+                    f"the topic {options.topic} is not there and cannot be made: "
                     f"{error.args[0].str()}; make it, with max.message.bytes="
                     f"{limit['max.message.bytes']}"
                 ) from None
         else:
-            log.info("made the topic %s with %d partitions", rules.topic, rules.partitions)
+            log.info("made the topic %s with %d partitions", options.topic, options.partitions)
 
     def _must_take_our_records(self, admin: Any) -> None:
         """Else one message would stop all others for ever."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        rules = self._rules
-        resource = ConfigResource(ResourceType.TOPIC, rules.topic)
+        options = self._options
+        resource = ConfigResource(ResourceType.TOPIC, options.topic)
         try:
             config = admin.describe_configs([resource])[resource].result(ANSWER_S_MAX)
         except KafkaException as error:
             log.warning(
-                "what the topic %s takes is not told to us: %s", rules.topic, error.args[0].str()
+                "what the topic %s takes is not told to us: %s", options.topic, error.args[0].str()
             )
             return
-        limit, needed = int(config["max.message.bytes"].value), rules.record_bytes_max
+        limit, needed = int(config["max.message.bytes"].value), options.record_bytes_max
         if limit < needed + OVERHEAD_BYTES:
             raise TopicRefusedError(
-                f"the topic {rules.topic} takes records of {limit} octets, and "
+                f"the topic {options.topic} takes records of {limit} octets, and "
                 f"kafka.record_bytes_max is {needed}: set the topic's max.message.bytes to "
                 f"{needed + OVERHEAD_BYTES}, or lower kafka.record_bytes_max and "
                 "collector.message_bytes_max"
             )
 
-    def _away(self, error: Any) -> KafkaAwayError:
-        return KafkaAwayError(error.args[0].str(), self._rules.servers)
+    def _unreachable(self, error: Any) -> KafkaUnreachableError:
+        return KafkaUnreachableError(error.args[0].str(), self._options.servers)
 
 
 def _is_number(octets: bytes | None) -> TypeGuard[bytes]:
@@ -203,4 +202,4 @@ def _is_number(octets: bytes | None) -> TypeGuard[bytes]:
 
 
 def _ignored(_error: object) -> None:
-    """It reports each address; who waits for an answer hears of it."""
+    """It reports each address; a caller that waits for an answer gets the error."""

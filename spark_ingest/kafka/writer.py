@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any
 
 from spark_ingest.kafka.record import Record, records_of
-from spark_ingest.kafka.topic import KafkaAwayError, KafkaOptions, Topic
+from spark_ingest.kafka.topic import KafkaOptions, KafkaUnreachableError, Topic
 from spark_ingest.payload.record import Delivery, Fault
 from spark_ingest.payload.registry import Registry
 from spark_ingest.segments.disk import Disk
@@ -42,20 +42,20 @@ class KafkaWriter:
     unit = "batch"
 
     def __init__(
-        self, rules: KafkaOptions, registry: Registry, row_rules: RowOptions, lake: Path
+        self, options: KafkaOptions, registry: Registry, row_options: RowOptions, lake: Path
     ) -> None:
-        self._rules = rules
+        self._options = options
         self._registry = registry
-        self._row_rules = row_rules
-        self._topic = Topic(rules)
+        self._row_options = row_options
+        self._topic = Topic(options)
         self._is_ready = False
         self._producer: Any = None
         self._disk = Disk()
-        self._learned_path = lake / LEARNED / f"{rules.name}.json"
+        self._learned_path = lake / LEARNED / f"{options.name}.json"
         self._learned: Mapping[str, object] = {}
 
     def remember(self) -> None:
-        """What former lives learned about payloads."""
+        """What previous runs learned about payloads."""
         try:
             self._learned = json.loads(self._learned_path.read_bytes())
             self._registry.restore(self._learned)  # type: ignore[arg-type]  # as we wrote it
@@ -75,15 +75,15 @@ class KafkaWriter:
     def write(self, deliveries: list[Delivery]) -> Written:
         """When this returns they are durable. Raises OSError; then they may not be acknowledged."""
         self._make_ready()
-        rows = rows_of(deliveries, self._registry, self._row_rules)
+        rows = rows_of(deliveries, self._registry, self._row_options)
         records, written = self._recorded(rows)
         self._keep_learned()
         self._send(records)
         return written
 
     def _recorded(self, rows: Rows) -> tuple[list[Record], Written]:
-        columns, footer = rows.finished(self._rules.name, 0)
-        records = list(records_of(columns, self._rules.record_bytes_max))
+        columns, footer = rows.finished(self._options.name, 0)
+        records = list(records_of(columns, self._options.record_bytes_max))
         cut = sum(record.is_cut for record in records)
         if cut:
             found = Counter(footer.quarantined) + Counter({Fault.TOO_LARGE.value: cut})
@@ -93,7 +93,7 @@ class KafkaWriter:
     def _send(self, records: list[Record]) -> None:
         from confluent_kafka import KafkaException
 
-        answers = _Answers(monotonic() + self._rules.timeout_s + GRACE_S)
+        answers = _Answers(monotonic() + self._options.timeout_s + GRACE_S)
         producer = self._connected()
         try:
             for number, record in enumerate(records, 1):
@@ -111,7 +111,7 @@ class KafkaWriter:
         while not answers.is_over:
             try:
                 producer.produce(
-                    self._rules.topic, record.value, record.key,
+                    self._options.topic, record.value, record.key,
                     headers=record.headers, on_delivery=answers.take,
                 )  # fmt: skip
             except BufferError:  # it has as much as it can hold
@@ -124,7 +124,7 @@ class KafkaWriter:
         producer.purge()
         self._producer, self._is_ready = None, False
         why = answers.bad.most_common(1)[0][0] if answers.bad else "no answer"
-        raise KafkaAwayError(why, self._rules.servers)
+        raise KafkaUnreachableError(why, self._options.servers)
 
     def _make_ready(self) -> None:
         if not self._is_ready:
@@ -135,13 +135,13 @@ class KafkaWriter:
         from confluent_kafka import Producer
 
         if self._producer is None:
-            rules = self._rules
+            options = self._options
             ours = {
                 "acks": "all",
                 "enable.idempotence": True,
-                "compression.type": rules.compression,
-                "message.timeout.ms": round(rules.timeout_s * 1000),
-                "message.max.bytes": rules.record_bytes_max + 2 * 65_536,
+                "compression.type": options.compression,
+                "message.timeout.ms": round(options.timeout_s * 1000),
+                "message.max.bytes": options.record_bytes_max + 2 * 65_536,
                 "linger.ms": 5,
             }
             self._producer = Producer({**self._topic.client_settings(), **ours})

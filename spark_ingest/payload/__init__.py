@@ -1,1 +1,1 @@
-"""Payloads to points. Pure: `decode` raises UndecodableError and nothing else, on any octets."""
+"""Payloads to points. Pure: `decode` raises UndecodableError and nothing else, on any bytes."""

@@ -14,7 +14,7 @@ from spark_ingest.payload import plain, senml
 from spark_ingest.payload.record import Fault, Point, UndecodableError
 from spark_ingest.payload.scalars import text
 
-# The first octet of JSON, behind white space: { [ " - digits, true, false, null.
+# The first byte of JSON, behind white space: { [ " - digits, true, false, null.
 _JSON_BEGINS = frozenset(b'{["-0123456789tfn')
 _WHITE_SPACE = b" \t\r\n"
 # cbor2 reads ahead of what it decodes; a second value is found by what is left of the first.
@@ -77,8 +77,8 @@ def _cbor(payload: bytes) -> object:
     try:
         decoded = cbor2.load(stream)
     except Exception as error:  # of any type: tags of CBOR make objects of any kind
-        said = str(error) or type(error).__name__
-        raise UndecodableError(Fault.FORM, f"no CBOR: {said}") from None
+        reason = str(error) or type(error).__name__
+        raise UndecodableError(Fault.FORM, f"no CBOR: {reason}") from None
     if stream.read(_TAIL_OCTETS_MAX):
         raise UndecodableError(Fault.FORM, "octets after the CBOR value")
     return decoded
@@ -86,10 +86,10 @@ def _cbor(payload: bytes) -> object:
 
 def _bare(payload: bytes) -> Point:
     try:
-        said = payload.decode()
+        reason = payload.decode()
     except UnicodeDecodeError:
         raise UndecodableError(Fault.FORM, "no UTF-8 text") from None
     try:
-        return plain.points(float(said), time_field=None, time_unit_s=1.0)[0]
+        return plain.points(float(reason), time_field=None, time_unit_s=1.0)[0]
     except ValueError:
-        return Point(plain.BARE, None, text(said, plain.BARE))
+        return Point(plain.BARE, None, text(reason, plain.BARE))

@@ -39,7 +39,7 @@ def points(decoded: object, *, time_field: str | None, time_unit_s: float) -> li
 
 class _Leaves:
     """What is no container, by dotted name. Containers and nothings count towards the limit too:
-    references make a few octets of CBOR a tree of any size.
+    references make a few bytes of CBOR a tree of any size.
     """
 
     def __init__(self) -> None:

@@ -57,8 +57,8 @@ class SchemaOptions:
 
 
 class Schema:
-    def __init__(self, rules: SchemaOptions) -> None:
-        self.rules = rules
+    def __init__(self, options: SchemaOptions) -> None:
+        self.options = options
         self.learned: dict[str, Field] = {}
         self._id: str | None = None
 
@@ -67,12 +67,12 @@ class Schema:
         """Name and fingerprint: collectors that know the same fields have the same id."""
         if self._id is None:
             known = json.dumps(self.described(), sort_keys=True).encode()
-            self._id = f"{self.rules.name}/{zlib.crc32(known):08x}"
+            self._id = f"{self.options.name}/{zlib.crc32(known):08x}"
         return self._id
 
     def checked(self, point: Point) -> Point:
         """The point, with the unit of the schema where it has none; or UndecodableError."""
-        known = self.rules.fields.get(point.metric) or self.learned.get(point.metric)
+        known = self.options.fields.get(point.metric) or self.learned.get(point.metric)
         if known is None:
             self._learn(point)
             return point
@@ -91,9 +91,9 @@ class Schema:
         return point
 
     def restore(self, described: Mapping[str, Sequence[object]]) -> None:
-        """What a former life learned. What the configuration names by now is left to it."""
+        """What a previous run learned. What the configuration names by now is left to it."""
         for name, (kind, unit, *_) in described.items():
-            if name not in self.rules.fields and len(self.learned) < FIELDS_MAX:
+            if name not in self.options.fields and len(self.learned) < FIELDS_MAX:
                 unit_known = unit if isinstance(unit, str) else None
                 self.learned[name] = Field(Kind(kind) if kind else None, unit_known)
         self._id = None
@@ -102,11 +102,11 @@ class Schema:
         """All known fields: kind, unit, least, most."""
         return {
             name: [each.kind and each.kind.value, each.unit, each.least, each.most]
-            for name, each in {**self.learned, **self.rules.fields}.items()
+            for name, each in {**self.learned, **self.options.fields}.items()
         }
 
     def _learn(self, point: Point) -> None:
-        if not self.rules.takes_other_fields:
+        if not self.options.takes_other_fields:
             raise UndecodableError(
                 Fault.UNKNOWN_FIELD, f"{shown(point.metric)} is not in the schema"
             )
@@ -116,8 +116,8 @@ class Schema:
 
 
 class Registry:
-    def __init__(self, rules: Sequence[SchemaOptions]) -> None:
-        self.schemas = [Schema(each) for each in rules]
+    def __init__(self, options: Sequence[SchemaOptions]) -> None:
+        self.schemas = [Schema(each) for each in options]
         self._by_topic: dict[str, Schema | None] = {}
 
     def schema_for(self, topic: str) -> Schema | None:
@@ -127,7 +127,7 @@ class Registry:
             pass
         if len(self._by_topic) >= TOPICS_MAX:
             self._by_topic.clear()
-        found = (each for each in self.schemas if matches(each.rules.topic_filter, topic))
+        found = (each for each in self.schemas if matches(each.options.topic_filter, topic))
         schema = self._by_topic[topic] = next(found, None)
         return schema
 
@@ -135,7 +135,7 @@ class Registry:
         """By schema id, as `described` says it; those that are configured no more are left out."""
         by_name = {id_.rpartition("/")[0]: fields for id_, fields in described.items()}
         for schema in self.schemas:
-            schema.restore(by_name.get(schema.rules.name, {}))
+            schema.restore(by_name.get(schema.options.name, {}))
 
     def described(self) -> dict[str, dict[str, list[str | float | None]]]:
         return {schema.id: schema.described() for schema in self.schemas}

@@ -69,5 +69,7 @@ def shown(value: object) -> str:
         value = value[: SHOWN_LENGTH_MAX + 1]
     elif isinstance(value, int) and abs(value) >= 10**20:
         return "a number of more than 20 digits"
-    said = ascii(value)
-    return said if len(said) <= SHOWN_LENGTH_MAX else f"{said[:SHOWN_LENGTH_MAX]}..."
+    shown_text = ascii(value)
+    return (
+        shown_text if len(shown_text) <= SHOWN_LENGTH_MAX else f"{shown_text[:SHOWN_LENGTH_MAX]}..."
+    )

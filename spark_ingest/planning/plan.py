@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spark_ingest.planning.offset import Offset
-from spark_ingest.planning.seen import Life
+from spark_ingest.planning.seen import GatewayEpoch
 from spark_ingest.segments.footer import Footer
 from spark_ingest.segments.sequences import Encoded
 
@@ -55,7 +55,7 @@ class Planned:
     collector: str
     number: int
     footer: Footer
-    left_out: Mapping[Life, Encoded]  # readings of it that were in the plan or before it
+    left_out: Mapping[GatewayEpoch, Encoded]  # readings of it that were in the plan or before it
 
 
 Ends = Mapping[str, int]  # the first segment that is not to be read any more, by collector

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_ingest.planning.seen import Life, Seen
+from spark_ingest.planning.seen import GatewayEpoch, Seen
 from spark_ingest.segments.sequences import Identities, Sequences
 
 Position = tuple[int, int]  # partition and offset
@@ -20,13 +20,13 @@ def repeats(records: Iterable[Tagged], seen: Seen) -> list[Position]:
     """To be left out. `seen` takes on what the batch has."""
     in_order = sorted(records)
     left_out: list[Position] = []
-    firsts: dict[Life, dict[int, Position]] = {}
+    firsts: dict[GatewayEpoch, dict[int, Position]] = {}
     identities = Identities()
     for partition, offset, gateway, epoch, sequence in in_order:
         if identities.add(gateway, epoch, sequence):
             firsts.setdefault((gateway, epoch), {})[sequence] = (partition, offset)
         else:
             left_out.append((partition, offset))
-    for life, blocks in seen.add(identities.encoded()).items():
-        left_out += [firsts[life][sequence] for sequence in Sequences.decoded(blocks)]
+    for gateway_epoch, blocks in seen.add(identities.encoded()).items():
+        left_out += [firsts[gateway_epoch][sequence] for sequence in Sequences.decoded(blocks)]
     return left_out

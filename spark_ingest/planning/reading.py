@@ -1,6 +1,6 @@
 """Segments to Arrow batches, without the readings that the plan leaves out. No Spark in here.
 
-A damaged page is an error with the segment's name: rows that nobody can read must not vanish.
+A damaged page is an error with the segment's name: rows that cannot be read must not vanish.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_ingest.planning.seen import Life
+from spark_ingest.planning.seen import GatewayEpoch
 from spark_ingest.segments.segment import schema
 from spark_ingest.segments.sequences import BLOCK_BITS, Encoded
 
@@ -22,7 +22,7 @@ class DamagedSegmentError(Exception):
 
 
 def batches_of(
-    path: Path, columns: Sequence[str], left_out: Mapping[Life, Encoded]
+    path: Path, columns: Sequence[str], left_out: Mapping[GatewayEpoch, Encoded]
 ) -> Iterator[Any]:
     """`pyarrow.RecordBatch`es with just these columns, in this order."""
     import pyarrow as pa
@@ -45,7 +45,7 @@ def batches_of(
         ) from None
 
 
-def _without(left_out: Mapping[Life, Encoded], batch: Any, columns: Sequence[str]) -> Any:
+def _without(left_out: Mapping[GatewayEpoch, Encoded], batch: Any, columns: Sequence[str]) -> Any:
     """Column by column takes half as long as the batch at once, and what is empty all the way down,
     as a quarter of the columns nearly always is, needs no look.
     """
@@ -62,7 +62,7 @@ def _without(left_out: Mapping[Life, Encoded], batch: Any, columns: Sequence[str
     return pa.RecordBatch.from_arrays(filtered, list(columns))
 
 
-def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> tuple[Any, int]:
+def _kept(batch: Any, left_out: Mapping[GatewayEpoch, Encoded]) -> tuple[Any, int]:
     """Which rows, as a boolean array, and how many. Gateways are looked at only where a number is
     to be left out of any of them: those are few, and comparing text is slow.
 
@@ -72,7 +72,7 @@ def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> tuple[Any, int]:
     import numpy as np
     import pyarrow as pa
 
-    numbers = {life: _numbers(blocks) for life, blocks in left_out.items()}
+    numbers = {its_epoch: _numbers(blocks) for its_epoch, blocks in left_out.items()}
     sequence = batch["seq"]
     kept: Any = np.ones(len(sequence), bool)
     values = sequence.buffers()[1]
@@ -89,10 +89,10 @@ def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> tuple[Any, int]:
     gateway = _values(gateways.indices, np.int32)
     epoch = _values(batch["epoch"].take(chosen), np.int64)
     number = _values(sequence.take(chosen), np.int64)
-    for (name, life), theirs in numbers.items():
+    for (name, its_epoch), theirs in numbers.items():
         if name in names:
-            of_life = (gateway == names.index(name)) & (epoch == life)
-            kept[suspects[of_life & np.isin(number, theirs)]] = False
+            of_epoch = (gateway == names.index(name)) & (epoch == its_epoch)
+            kept[suspects[of_epoch & np.isin(number, theirs)]] = False
     return _bits(kept), int(np.count_nonzero(kept))
 
 

@@ -1,15 +1,15 @@
-"""Which readings a query has had already: a set of sequences for each life of each gateway.
+"""Which readings a query has had already: a set of sequences for each epoch of each gateway.
 
 It stands in the offset that Spark writes to its checkpoint before each batch, so it must stay
 small however many readings there were: runs of full blocks are two numbers, and only blocks with
-holes have their bits. A life without holes is `[0, n]` and one block.
+holes have their bits. An epoch without holes is `[0, n]` and one block.
 
 Rule 1: forgetting makes a repeat possible and never a loss. What is forgotten counts as not seen.
 Rule 2: equal sets in equal order have equal text: Spark compares offsets by it.
 
-Limits: LIVES_MAX lives; beyond, the one that got nothing for longest is forgotten. BLOCKS_MAX
-blocks with holes of all lives together; beyond, the lowest one of that life is. Both are out of
-reach of gateways, which number without holes; strangers who send tags of their own get there.
+Limits: EPOCHS_MAX epochs; beyond, the one that got nothing for longest is forgotten. BLOCKS_MAX
+blocks with holes of all epochs together; beyond, the lowest one of that epoch is. Both are out of
+reach of gateways, which number without holes; clients that send tags of their own get there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any, cast
 
 from spark_ingest.segments.sequences import BLOCK_BITS, Encoded
 
-LIVES_MAX = 10_000
+EPOCHS_MAX = 10_000
 BLOCKS_MAX = 4_000  # of 256 hexadecimal digits each: an offset of 1 MiB at the very worst
 FULL = (1 << BLOCK_BITS) - 1
 
-Life = tuple[str, int]  # gateway and epoch
+GatewayEpoch = tuple[str, int]  # gateway and epoch
 
 
-class SeenOfLife:
-    """Sequences of one life."""
+class SeenOfEpoch:
+    """Sequences of one epoch."""
 
     __slots__ = ("partial", "runs")
 
@@ -105,27 +105,27 @@ class SeenOfLife:
 
 
 class Seen:
-    """All lives, the one that got something last at the end."""
+    """All epochs, the one that got something last at the end."""
 
     def __init__(self) -> None:
-        self.lives: dict[Life, SeenOfLife] = {}
-        self.forgotten = 0  # lives and blocks, because a limit was reached
+        self.by_epoch: dict[GatewayEpoch, SeenOfEpoch] = {}
+        self.forgotten = 0  # epochs and blocks, because a limit was reached
 
-    def add(self, ids: Mapping[str, Encoded]) -> dict[Life, Encoded]:
+    def add(self, ids: Mapping[str, Encoded]) -> dict[GatewayEpoch, Encoded]:
         """Takes on what a segment has, by `gateway/epoch`; gives what of it was there already."""
-        repeated: dict[Life, Encoded] = {}
+        repeated: dict[GatewayEpoch, Encoded] = {}
         for key, blocks in ids.items():
             gateway, _, epoch = key.rpartition("/")
-            life = gateway, int(epoch)
-            seen = self.lives.pop(life, None) or SeenOfLife()
-            self.lives[life] = seen
+            gateway_epoch = gateway, int(epoch)
+            seen = self.by_epoch.pop(gateway_epoch, None) or SeenOfEpoch()
+            self.by_epoch[gateway_epoch] = seen
             if found := seen.add(blocks):
-                repeated[life] = found
+                repeated[gateway_epoch] = found
         self._forget()
         return repeated
 
     def encoded(self) -> list[object]:
-        return [[*life, *seen.encoded()] for life, seen in self.lives.items()]
+        return [[*gateway_epoch, *seen.encoded()] for gateway_epoch, seen in self.by_epoch.items()]
 
     @classmethod
     def decoded(cls, encoded: list[object]) -> Seen:
@@ -133,18 +133,18 @@ class Seen:
         found = cls()
         for each in encoded:
             gateway, epoch, runs, partial = cast("tuple[Any, Any, Any, Any]", each)
-            found.lives[str(gateway), int(epoch)] = SeenOfLife(
+            found.by_epoch[str(gateway), int(epoch)] = SeenOfEpoch(
                 [(int(first), int(past)) for first, past in runs],
                 {int(block): int(digits, 16) for block, digits in partial},
             )
         return found
 
     def _forget(self) -> None:
-        while len(self.lives) > LIVES_MAX:
-            del self.lives[next(iter(self.lives))]
+        while len(self.by_epoch) > EPOCHS_MAX:
+            del self.by_epoch[next(iter(self.by_epoch))]
             self.forgotten += 1
-        excess = sum(len(each.partial) for each in self.lives.values()) - BLOCKS_MAX
-        for seen in self.lives.values():
+        excess = sum(len(each.partial) for each in self.by_epoch.values()) - BLOCKS_MAX
+        for seen in self.by_epoch.values():
             while excess > 0 and seen.partial:
                 del seen.partial[min(seen.partial)]
                 excess -= 1

@@ -185,11 +185,11 @@ def _gaps(lake: Path, begins: datetime, ends: datetime) -> list[Gap]:
     measured = _measured(lake, rows)
     found = []
     for row in rows:
-        life, first, last = (row["gw"], row["epoch"]), row["first_seq"], row["last_seq"]
-        after = measured.get((*life, first - 1), row["after_ts"])
-        before = measured.get((*life, last + 1), row["before_ts"])
+        gateway_epoch, first, last = (row["gw"], row["epoch"]), row["first_seq"], row["last_seq"]
+        after = measured.get((*gateway_epoch, first - 1), row["after_ts"])
+        before = measured.get((*gateway_epoch, last + 1), row["before_ts"])
         if before >= begins and (after or before) < ends:
-            found.append(Gap(*life, first, last, row["missing"], after, before))
+            found.append(Gap(*gateway_epoch, first, last, row["missing"], after, before))
     return found
 
 

@@ -110,7 +110,7 @@ def _completeness(day: Day) -> str:
 def _gaps(day: Day) -> str:
     marks: dict[str, list[tuple[float, float, str]]] = {name: [] for name in day.gateways}
     for gap in day.gaps:
-        mark = _share(day, gap.after or gap.before), _share(day, gap.before), _told(gap)
+        mark = _share(day, gap.after or gap.before), _share(day, gap.before), _times_of(gap)
         marks.setdefault(gap.gateway, []).append(mark)
     if not marks:
         return ""
@@ -186,7 +186,7 @@ def _share(day: Day, moment: datetime) -> float:
     return min(1.0, max(0.0, (moment - day.begins).total_seconds() / 86_400))
 
 
-def _told(gap: Gap) -> str:
+def _times_of(gap: Gap) -> str:
     return f"{gap.gateway}: {gap.missing} missing, {gap.first} to {gap.last}, {_between(gap)}"
 
 

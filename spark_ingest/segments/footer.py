@@ -1,4 +1,4 @@
-"""What a segment says about itself, so that nobody has to read its rows to plan, audit or list.
+"""What a segment says about itself, so that its rows need not be read to plan, audit or list.
 
 It stands as JSON under the key `tidegate` of the Parquet file's metadata, with a checksum of its
 own: a flipped bit in it would make readings vanish from the plan without a word.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from spark_ingest.payload.record import SCHEMA_VERSION
-from spark_ingest.segments.sequences import Encoded, lives_of
+from spark_ingest.segments.sequences import Encoded, sequences_by_epoch
 
 KEY = b"tidegate"
 
@@ -54,7 +54,7 @@ class Footer:
                     f"it is of version {version}, this program knows {SCHEMA_VERSION}"
                 )
             footer = cls(**{each.name: given[each.name] for each in fields(cls)})
-            lives_of(footer.ids)
+            sequences_by_epoch(footer.ids)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FooterError(f"its footer is damaged: {error!r}") from None
         return footer

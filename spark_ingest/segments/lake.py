@@ -1,7 +1,7 @@
 """The lake as its readers see it: which segments there are, and what their footers say.
 
 Rule 1: a segment that is missing between others is an error, because its readings would be missing
-        from the tables and nobody would know. Who wants to go on without says so.
+        from the tables and nobody would know. To go on without is an option.
 Rule 2: folders are listed again only when they have changed.
 
 Limit: FOOTERS_MAX footers are kept; others are read again.
@@ -22,7 +22,7 @@ log = logging.getLogger("tidegate.ingest.lake")
 
 FOOTERS_MAX = 2_000
 # A file system's clock ticks slowly: what changed just now may change again under the same time.
-SETTLED_NS = 2_000_000_000
+CLOCK_TICK_NS_MAX = 2_000_000_000
 
 
 class SegmentLostError(Exception):
@@ -37,7 +37,7 @@ class LakeSegments:
         self._fails_on_loss = fails_on_loss
         self._footers: dict[tuple[str, int], Footer] = {}
         self._numbers: dict[str, tuple[int, list[int]]] = {}  # and the folder's time
-        self._told: set[tuple[str, int]] = set()
+        self._logged: set[tuple[str, int]] = set()
 
     def collectors(self) -> list[str]:
         return collectors_in(self._lake)
@@ -93,8 +93,8 @@ class LakeSegments:
                 f"{folder}: {what}, and this query has not read them. Bring them back (a copy "
                 "from a backup under the same name), or go on without: failOnDataLoss=false"
             )
-        if (collector, number) not in self._told:
-            self._told.add((collector, number))
+        if (collector, number) not in self._logged:
+            self._logged.add((collector, number))
             log.warning("%s: %s; going on without", folder, what)
 
     def _listed(self, collector: str) -> list[int]:
@@ -107,6 +107,6 @@ class LakeSegments:
         if known is not None and known[0] == changed_ns:
             return known[1]
         numbers = segment_numbers(self._lake, collector)
-        if time.time_ns() - changed_ns > SETTLED_NS:
+        if time.time_ns() - changed_ns > CLOCK_TICK_NS_MAX:
             self._numbers[collector] = changed_ns, numbers
         return numbers

@@ -2,7 +2,7 @@
 
 Rule 1: what any consumer has yet to read stays, and so does the newest segment of each collector:
         its number is where the next one begins.
-Rule 2: without a consumer nothing is removed: nobody has said that he has read anything.
+Rule 2: without a consumer nothing is removed, as nothing is known to have been read.
 """
 
 from __future__ import annotations

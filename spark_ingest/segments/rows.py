@@ -1,6 +1,6 @@
 """Messages to rows, as columns of plain lists: decoded, checked, without repeats. Pure.
 
-A message that nobody can decode becomes one row in quarantine; nothing that a message holds raises.
+A message that cannot be decoded becomes one row in quarantine; nothing that a message holds raises.
 
 Limits: one batch is one `Rows`; who makes it bounds it. A message has at most as many rows as its
 decoder gives points.
@@ -57,14 +57,14 @@ class Columns:
 
 
 class Rows:
-    def __init__(self, registry: Registry, rules: RowOptions) -> None:
+    def __init__(self, registry: Registry, options: RowOptions) -> None:
         self.columns = Columns()
         self.repeated = 0
         self.quarantined: dict[str, int] = {}
         self.mistakes: list[Exception] = []  # of ours; at most one is kept
         self._registry = registry
-        self._keep_payload = rules.keep_payload
-        self._ahead_us_max = round(rules.clock_ahead_s_max * 1e6)
+        self._keep_payload = options.keep_payload
+        self._ahead_us_max = round(options.clock_ahead_s_max * 1e6)
         self._identities = Identities()
         self._schemas: list[Schema | None] = []  # of each message
 
@@ -184,11 +184,11 @@ class Rows:
 def _points(payload: bytes, schema: Schema | None, now_us: int) -> list[Point]:
     if schema is None:
         return decode(payload, now_us)
-    rules = schema.rules
+    options = schema.options
     return decode(
         payload,
         now_us,
-        format=rules.format,
-        time_field=rules.time_field,
-        time_unit_s=rules.time_unit_s,
+        format=options.format,
+        time_field=options.time_field,
+        time_unit_s=options.time_unit_s,
     )

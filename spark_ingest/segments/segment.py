@@ -1,6 +1,6 @@
-"""Rows to the octets of a Parquet file and back. The only file of the collector that knows PyArrow.
+"""Rows to the bytes of a Parquet file and back. The only file of the collector that uses PyArrow.
 
-The octets are made in memory, so that the disk sees one write, and its errors are the disk's own.
+The bytes are made in memory, so that the disk sees one write, and its errors are the disk's own.
 Pages carry checksums; readers that ask for it find damage.
 
 PyArrow has wheels for x86-64 and aarch64; 32-bit ARM has none, and `missing_pyarrow` says so.

@@ -1,4 +1,4 @@
-"""Which sequences of a gateway's life are there: sets of numbers as bits, in blocks.
+"""Which sequences of a gateway's epoch are there: sets of numbers as bits, in blocks.
 
 Readings come without holes but for those that other collectors have, so bits are the shortest form:
 about a quarter of an octet for each. Numbers far apart, which only a stranger sends, cost
@@ -69,25 +69,25 @@ class Identities:
     """The readings of a segment: sequences by gateway and epoch."""
 
     def __init__(self) -> None:
-        self._by_life: dict[tuple[str, int], Sequences] = {}
+        self._by_epoch: dict[tuple[str, int], Sequences] = {}
 
     def add(self, gateway: str, epoch: int, sequence: int) -> bool:
         """Whether it is new."""
-        life = (gateway, epoch)
-        found = self._by_life.get(life)
+        gateway_epoch = (gateway, epoch)
+        found = self._by_epoch.get(gateway_epoch)
         if found is None:
-            found = self._by_life[life] = Sequences()
+            found = self._by_epoch[gateway_epoch] = Sequences()
         return found.add(sequence)
 
     def encoded(self) -> dict[str, Encoded]:
         """By `gateway/epoch`; the epoch is behind the last slash."""
-        return {f"{gw}/{epoch}": each.encoded() for (gw, epoch), each in self._by_life.items()}
+        return {f"{gw}/{epoch}": each.encoded() for (gw, epoch), each in self._by_epoch.items()}
 
 
-def lives_of(encoded: Mapping[str, Encoded]) -> dict[tuple[str, int], Sequences]:
+def sequences_by_epoch(encoded: Mapping[str, Encoded]) -> dict[tuple[str, int], Sequences]:
     """By gateway and epoch. Raises ValueError or TypeError as `Sequences.decoded`."""
-    lives = {}
+    by_epoch = {}
     for key, blocks in encoded.items():
         gateway, _, epoch = key.rpartition("/")
-        lives[gateway, int(epoch)] = Sequences.decoded(blocks)
-    return lives
+        by_epoch[gateway, int(epoch)] = Sequences.decoded(blocks)
+    return by_epoch

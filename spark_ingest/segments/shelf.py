@@ -5,9 +5,9 @@
 Rule 1: a segment appears under its name whole and durable, or not at all: written to a temporary
         file, fsync, rename, fsync of the folder. Only then may its messages be acknowledged.
 Rule 2: numbers have no holes, begin at 0 and are never used twice. The next one is that behind the
-        highest there is; so whoever removes old segments must leave the newest.
+        highest there is; so the newest must stay when old segments are removed.
 Rule 3: one process has the folder at a time (flock). Two would use the same numbers.
-Rule 4: what a former life left half done is removed at the start. Nobody was told that it is safe.
+Rule 4: what a previous run left half done is removed at the start. It was never acknowledged.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Writer(Protocol):
     unit: str  # and what is made there
 
     def newest_ids(self, segments_max: int) -> Iterator[Mapping[str, Encoded]]:
-        """What former lives wrote last."""
+        """What previous runs wrote last."""
         ...
 
     def write(self, deliveries: list[Delivery]) -> Written:
@@ -41,8 +41,8 @@ class Writer(Protocol):
         ...
 
 
-def rows_of(deliveries: Iterable[Delivery], registry: Registry, rules: RowOptions) -> Rows:
-    rows = Rows(registry, rules)
+def rows_of(deliveries: Iterable[Delivery], registry: Registry, options: RowOptions) -> Rows:
+    rows = Rows(registry, options)
     for delivery in deliveries:
         rows.add(delivery)
     for mistake in rows.mistakes:
@@ -54,13 +54,13 @@ class SegmentWriter:
     place = "the disk"
     unit = "segment"
 
-    def __init__(self, shelf: Shelf, registry: Registry, rules: RowOptions) -> None:
+    def __init__(self, shelf: Shelf, registry: Registry, options: RowOptions) -> None:
         self._shelf = shelf
         self._registry = registry
-        self._rules = rules
+        self._options = options
 
     def remember(self) -> None:
-        """What former lives learned about payloads, from the newest segment that says so."""
+        """What previous runs learned about payloads, from the newest segment that has it."""
         for path in self._shelf.newest_first():
             try:
                 self._registry.restore(read_footer(path).schemas)
@@ -72,12 +72,12 @@ class SegmentWriter:
     def newest_ids(self, segments_max: int) -> Iterator[Mapping[str, Encoded]]:
         """What is in so many of the newest segments."""
         for path in islice(self._shelf.newest_first(), segments_max):
-            with suppress(FooterError, OSError):  # `remember` has said what is wrong
+            with suppress(FooterError, OSError):  # `remember` has logged what is wrong
                 yield read_footer(path).ids
 
     def write(self, deliveries: list[Delivery]) -> Written:
         """When this returns they are durable. Raises OSError; then they may not be acknowledged."""
-        rows = rows_of(deliveries, self._registry, self._rules)
+        rows = rows_of(deliveries, self._registry, self._options)
         columns, footer = rows.finished(self._shelf.collector, self._shelf.next_number)
         octets = octets_of(columns, footer)
         self._shelf.place(octets)

@@ -20,7 +20,7 @@ from spark_ingest.tables.checkpoint import Checkpoint
 class PipelineAtServer:
     """For `foreachBatch`. The job holds the checkpoint, and has looked at tables and rules."""
 
-    rules: PipelineOptions
+    options: PipelineOptions
     folder: Path  # of the checkpoint
     app: str
     _pipeline: Pipeline | None = field(default=None, init=False)
@@ -31,5 +31,5 @@ class PipelineAtServer:
             checkpoint = Checkpoint(self.folder)
             # Else it would begin with a lake of its own where the server is.
             checkpoint.must_be_of(self.app)
-            self._pipeline = Pipeline(self.rules, checkpoint, WrittenBatches(self.folder).keep)
+            self._pipeline = Pipeline(self.options, checkpoint, WrittenBatches(self.folder).keep)
         self._pipeline.write(rows, batch)

@@ -29,7 +29,7 @@ def arrived(bronze: DataFrame, quarantine: DataFrame) -> DataFrame:
 
 
 def gaps(arrived_rows: DataFrame) -> DataFrame:
-    """Gateways number from 0 in each of their lives, and leave nothing out."""
+    """Gateways number from 0 in each epoch, and leave nothing out."""
     numbered = (
         arrived_rows.where(f.col("seq").isNotNull())
         .groupBy("gw", "epoch", "seq")
@@ -54,17 +54,17 @@ def gaps(arrived_rows: DataFrame) -> DataFrame:
     )
 
 
-def silences(arrived_rows: DataFrame, rules: SilenceOptions) -> DataFrame:
+def silences(arrived_rows: DataFrame, options: SilenceOptions) -> DataFrame:
     """Longer than so many periods between two readings, or since the last one."""
     spoken = _spoken(arrived_rows)
     in_order = Window.partitionBy("device").orderBy("ts")
     steps = spoken.select("*", f.lead("ts").over(in_order).alias("until")).join(
-        _periods(spoken, rules), "device"
+        _periods(spoken, options), "device"
     )
     silent_s = _seconds(f.coalesce("until", "now")) - _seconds(f.col("ts"))
     return (
         steps.crossJoin(_now(arrived_rows))
-        .where(silent_s > f.col("period_s") * rules.periods)
+        .where(silent_s > f.col("period_s") * options.periods)
         .select(
             "gw", "device", f.col("ts").alias("since"), "until",
             silent_s.alias("silent_s"), "period_s",
@@ -72,24 +72,24 @@ def silences(arrived_rows: DataFrame, rules: SilenceOptions) -> DataFrame:
     )  # fmt: skip
 
 
-def completeness(arrived_rows: DataFrame, rules: SilenceOptions) -> DataFrame:
-    """Each hour from a device's first reading on, also those in which it said nothing."""
+def completeness(arrived_rows: DataFrame, options: SilenceOptions) -> DataFrame:
+    """Each hour from a device's first reading on, also those without a reading."""
     spoken = _spoken(arrived_rows)
     hour = f.date_trunc("hour", "ts")
     counts = spoken.groupBy("device", hour.alias("hour")).agg(f.count("*").alias("readings"))
-    lives = spoken.groupBy("device").agg(f.min("ts").alias("first"), f.max("ts").alias("latest"))
-    lives = lives.crossJoin(_now(arrived_rows)).withColumn("end", f.greatest("latest", "now"))
+    spans = spoken.groupBy("device").agg(f.min("ts").alias("first"), f.max("ts").alias("latest"))
+    spans = spans.crossJoin(_now(arrived_rows)).withColumn("end", f.greatest("latest", "now"))
     every = f.sequence(
         f.date_trunc("hour", "first"), f.date_trunc("hour", "end"), f.expr("interval 1 hour")
     )
-    hours = lives.select("*", f.explode(every).alias("hour"))
+    hours = spans.select("*", f.explode(every).alias("hour"))
     begin = f.greatest(_seconds(f.col("hour")), _seconds(f.col("first")))
     end = f.least(_seconds(f.col("hour")) + HOUR_S, _seconds(f.col("end")))
     readings = f.coalesce("readings", f.lit(0))
     expected = f.greatest(f.lit(1), f.round((end - begin) / f.col("period_s"))).cast("bigint")
     return (
         hours.join(counts, ["device", "hour"], "left")
-        .join(_periods(spoken, rules), "device")
+        .join(_periods(spoken, options), "device")
         .select("device", "hour", readings.alias("readings"), expected.alias("expected"))
         .withColumn(
             "percent", f.least(f.lit(100.0), f.lit(100.0) * f.col("readings") / f.col("expected"))
@@ -106,9 +106,9 @@ def _spoken(arrived_rows: DataFrame) -> DataFrame:
     )
 
 
-def _periods(spoken: DataFrame, rules: SilenceOptions) -> DataFrame:
-    if rules.period_s is not None:
-        return spoken.select("device").distinct().withColumn("period_s", f.lit(rules.period_s))
+def _periods(spoken: DataFrame, options: SilenceOptions) -> DataFrame:
+    if options.period_s is not None:
+        return spoken.select("device").distinct().withColumn("period_s", f.lit(options.period_s))
     in_order = Window.partitionBy("device").orderBy("ts")
     step = _seconds(f.col("ts")) - _seconds(f.lag("ts").over(in_order))
     return (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-_ANEW = "was started anew, or has given our session up; start this again"
+_RESTARTED = "was started anew, or has given our session up; start this again"
 _SERVER_IS = {
     "StatusCode.UNAVAILABLE": "does not answer any more; start this again when it does",
-    "INVALID_HANDLE.SESSION_": _ANEW,
-    "[NO_ACTIVE_SESSION]": _ANEW,  # when another thread was told so first
+    "INVALID_HANDLE.SESSION_": _RESTARTED,
+    "[NO_ACTIVE_SESSION]": _RESTARTED,  # when another thread got the first error
 }
 
 
@@ -24,7 +24,7 @@ def first_line(error: BaseException) -> str:
             return f"the Spark Connect server {how}"
     raised = re.findall(r"^(?:\w+\.)*(\w+Error)(?:: (.+))?$", text, re.MULTILINE)
     if raised:
-        name, said = raised[-1]
-        return str(said or name)
+        name, reason = raised[-1]
+        return str(reason or name)
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -3,7 +3,7 @@
     gwlog or Kafka -> foreachBatch(Pipeline.write) -> bronze, quarantine, routes, rollups
 
 Streaming is here only. One query fills all tables, from one checkpoint, so that a reading is never
-in some of them for long. It ends when it is told to, or with the first error that Spark's own
+in some of them for long. It ends on request, or with the first error that Spark's own
 retries do not cure; whoever supervises it starts it again, and nothing is lost or repeated by that.
 """
 
@@ -38,7 +38,7 @@ log = logging.getLogger("tidegate.ingest.job")
 Result = TypeVar("Result")
 Write = Callable[[DataFrame, int], None]
 
-LOOK_S = 0.2  # how often it looks whether it was told to end
+POLL_S = 0.2  # how often it looks for the request to stop
 LAST_REPORT_S_MAX = 5.0
 # What Spark's connector for Kafka says, and what it means.
 OF_KAFKA = {
@@ -80,30 +80,30 @@ class JobOptions:
 class Job:
     """`stop` may be called from a signal handler."""
 
-    def __init__(self, spark: SparkSession, rules: JobOptions, counters: JobCounters) -> None:
+    def __init__(self, spark: SparkSession, options: JobOptions, counters: JobCounters) -> None:
         self._spark = spark
-        self._rules = rules
+        self._options = options
         self._counters = counters
-        self._told_to_end = threading.Event()
+        self._stop_requested = threading.Event()
 
     def stop(self) -> None:
-        self._told_to_end.set()
+        self._stop_requested.set()
 
     def run(self) -> None:
         """Raises JobError, InputError, CheckpointError, TableError, RouteError, and OSError."""
-        rules, source = self._rules, self._rules.source()
-        check_routes(self._spark, rules.routes)
-        with Checkpoint(checkpoint_folder(rules.lake, rules.query)) as checkpoint:
+        options, source = self._options, self._options.source()
+        check_routes(self._spark, options.routes)
+        with Checkpoint(checkpoint_folder(options.lake, options.query)) as checkpoint:
             source.check(checkpoint)
-            to_tables = PipelineOptions(rules.lake, rules.routes, source.rows)
+            to_tables = PipelineOptions(options.lake, options.routes, source.rows)
             pipeline = Pipeline(to_tables, checkpoint, self._counters.wrote)
             pipeline.check()
             write: Write = pipeline.write
-            told: WrittenBatches | None = None
+            written: WrittenBatches | None = None
             if is_remote():
                 write = PipelineAtServer(to_tables, checkpoint.folder, checkpoint.app)
-                told = WrittenBatches(checkpoint.folder)
-            listener = Progress(self._counters, rules.progress_file, told)
+                written = WrittenBatches(checkpoint.folder)
+            listener = Progress(self._counters, options.progress_file, written)
             self._spark.streams.addListener(listener)
             try:
                 self._await(self._started(source, write, checkpoint))
@@ -119,42 +119,42 @@ class Job:
                     self._spark.streams.removeListener(listener)
 
     def _started(self, source: Input, write: Write, checkpoint: Checkpoint) -> StreamingQuery:
-        rules = self._rules
-        log.info("filling the tables of %s from batch %d on", rules.lake,
+        options = self._options
+        log.info("filling the tables of %s from batch %d on", options.lake,
                  0 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip
         stream = source.stream(self._spark)
         writer = (
             stream.writeStream.foreachBatch(write)
-            .queryName(rules.query)
+            .queryName(options.query)
             .option("checkpointLocation", str(checkpoint.folder))
         )
-        return _guarded(lambda: _triggered(writer, rules).start())
+        return _guarded(lambda: _triggered(writer, options).start())
 
     def _await(self, query: StreamingQuery) -> None:
-        while not _guarded(lambda: query.awaitTermination(LOOK_S)):
-            if self._told_to_end.is_set():
+        while not _guarded(lambda: query.awaitTermination(POLL_S)):
+            if self._stop_requested.is_set():
                 # A batch in work is given up; the next start repeats it.
                 query.stop()
                 log.info("stopped as told")
                 return
 
 
-def _triggered(writer: Any, rules: JobOptions) -> Any:
-    if rules.once:
+def _triggered(writer: Any, options: JobOptions) -> Any:
+    if options.once:
         return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{round(rules.trigger_s * 1000)} milliseconds")
+    return writer.trigger(processingTime=f"{round(options.trigger_s * 1000)} milliseconds")
 
 
 def _guarded(action: Callable[[], Result]) -> Result:
     try:
         return action()
     except PySparkException as error:
-        raise JobError(_told(error)) from None
+        raise JobError(_error_text(error)) from None
     except (Py4JNetworkError, ConnectionError) as error:
         raise JobError(f"Spark's Java process is gone ({error}); start it again") from None
 
 
-def _told(error: PySparkException) -> str:
+def _error_text(error: PySparkException) -> str:
     line = first_line(error)
     means = next((meaning for words, meaning in OF_KAFKA.items() if words in line), None)
     return line if means is None else f"{means} ({line})"

@@ -8,7 +8,7 @@ Rule 1: the same batch is the same rows. Spark asks for the same offsets again, 
         change, and what was seen before a batch is a file, durable before any table has the batch.
 Rule 2: gw, epoch and seq are those of the headers, in the tables too, so that no reading is there
         twice whatever stands in a value.
-Rule 3: what no collector has written has no version header. It is left out, counted and told.
+Rule 3: what no collector has written has no version header. It is left out, counted and logged.
 
 Limits: as those of planning/seen.py. A batch has at most `records_max` records, of which the driver
 holds the tags.

@@ -40,12 +40,12 @@ from spark_ingest.spark.source import (
 )
 
 STOP_S_MAX = 15.0  # the collector gives its last segment ten
-LOG_TAIL_OCTETS = 2_000
+LOG_TAIL_BYTES = 2_000
 _PR_SET_PDEATHSIG = 1
 
 
 class CollectorEndedError(Exception):
-    """The child is gone; what it said last."""
+    """The child has ended; its last line."""
 
 
 class MqttStream(GatewayLog):
@@ -67,8 +67,8 @@ class MqttStream(GatewayLog):
 class MqttStreamReader(LogStreamReader):
     """Spark makes several of them; the one that is asked how far the stream is has the child."""
 
-    def __init__(self, rules: SourceOptions, columns: list[str], collector: Child) -> None:
-        super().__init__(rules, columns)
+    def __init__(self, options: SourceOptions, columns: list[str], collector: Child) -> None:
+        super().__init__(options, columns)
         self._collector = collector
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
@@ -80,7 +80,7 @@ class MqttStreamReader(LogStreamReader):
 
 
 class Child:
-    """`python -m spark_ingest collect`; told to end when this process does, however that is."""
+    """`python -m spark_ingest collect`; ended when this process ends, however that is."""
 
     def __init__(self, arguments: list[str], log: Path) -> None:
         self._arguments = arguments
@@ -97,9 +97,9 @@ class Child:
             self._process = self._started()
         code = self._process.poll()
         if code is not None:
-            said = self._log.read_bytes()[-LOG_TAIL_OCTETS:].decode(errors="replace").splitlines()
+            lines = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").splitlines()
             raise CollectorEndedError(
-                f"the collector has ended with {code}: {said[-1] if said else 'it said nothing'}"
+                f"the collector has ended with {code}: {lines[-1] if lines else 'it said nothing'}"
             )
 
     def stop(self) -> None:

@@ -44,15 +44,18 @@ class PipelineOptions:
 
 class Pipeline:
     def __init__(
-        self, rules: PipelineOptions, checkpoint: Checkpoint, tell: Callable[[Written], None]
+        self,
+        options: PipelineOptions,
+        checkpoint: Checkpoint,
+        on_written: Callable[[Written], None],
     ) -> None:
         """Raises TableError, CheckpointError, and OSError."""
-        self._rules = rules
+        self._options = options
         self._checkpoint = checkpoint
         self._app = checkpoint.app
-        self._tell = tell
+        self._on_written = on_written
         self.error: Exception | None = None  # of `write`, before Spark made pages of it
-        self._tables = open_tables(rules.lake, [*core(), *map(readings, rules.routes)])
+        self._tables = open_tables(options.lake, [*core(), *map(readings, options.routes)])
 
     def check(self) -> None:
         """Rule 1. Raises TableError."""
@@ -73,14 +76,14 @@ class Pipeline:
         began = time.monotonic()
         try:
             self._checkpoint.make_durable(batch)
-            taken = self._rules.rows(rows, batch)
-            to_tables = with_tables(with_day(taken.rows), self._rules.routes)
+            taken = self._options.rows(rows, batch)
+            to_tables = with_tables(with_day(taken.rows), self._options.routes)
             written = append(to_tables, self._tables, self._app, batch)
         except Exception as error:
             self.error = error
             raise
         seconds = time.monotonic() - began
-        self._tell(
+        self._on_written(
             Written(
                 batch=batch,
                 rows=written,

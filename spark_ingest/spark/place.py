@@ -11,7 +11,7 @@ _SPLIT = 1000  # rows, far more than a cluster has cores
 
 
 def place_of(spark: SparkSession) -> str:
-    """As a person would name it; without what a server is told in confidence."""
+    """As a person would name it; without secrets that are in its URL."""
     if is_remote():
         return f"the Spark Connect server {spark.client.host}"
     return str(spark.sparkContext.master)
@@ -23,7 +23,7 @@ def has_workers_elsewhere(spark: SparkSession) -> bool:
 
 
 def stop_trying(spark: SparkSession) -> None:
-    """After an error: what is still said to a server shall not wait for one that is gone."""
+    """After an error: calls to a server shall not wait for one that is gone."""
     if is_remote():
         spark.client.set_retry_policies([])
 

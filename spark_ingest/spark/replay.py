@@ -35,12 +35,12 @@ OF_MESSAGE = (
 
 
 def replayed(
-    quarantine: DataFrame, schemas: Sequence[SchemaOptions], rules: RowOptions
+    quarantine: DataFrame, schemas: Sequence[SchemaOptions], options: RowOptions
 ) -> DataFrame:
     messages = quarantine.groupBy(*OF_MESSAGE).agg(
         f.collect_set("part").alias("parts"), f.max(f.col("metric").isNull()).alias("is_whole")
     )
-    return messages.mapInArrow(DecodeAgain(tuple(schemas), rules), segment_schema())
+    return messages.mapInArrow(DecodeAgain(tuple(schemas), options), segment_schema())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class DecodeAgain:
     """For `mapInArrow`. Each message is a batch of its own, for none repeats another here."""
 
     schemas: tuple[SchemaOptions, ...]
-    rules: RowOptions
+    options: RowOptions
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         registry = Registry(self.schemas)
@@ -59,7 +59,7 @@ class DecodeAgain:
     def _decoded(self, registry: Registry, message: dict[str, Any]) -> Iterator[Any]:
         import pyarrow.compute as pc
 
-        rows = Rows(registry, self.rules)
+        rows = Rows(registry, self.options)
         rows.add(_delivery(message))
         columns, _ = rows.finished("", 0)
         table = table_of(columns)

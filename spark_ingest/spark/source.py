@@ -49,7 +49,7 @@ from pyspark.sql.types import StructType
 from spark_ingest.planning.offset import Offset
 from spark_ingest.planning.plan import Limits, Planned, end_of_batch, planned
 from spark_ingest.planning.reading import batches_of
-from spark_ingest.planning.seen import Life
+from spark_ingest.planning.seen import GatewayEpoch
 from spark_ingest.segments.consumers import Consumers
 from spark_ingest.segments.lake import LakeSegments
 from spark_ingest.segments.sequences import Encoded
@@ -69,7 +69,7 @@ SPARE_SHARE = 0.2  # of a partition: a little more in each is cheaper than a rou
 class Part(InputPartition):  # type: ignore[misc]  # PySpark's types are not looked at
     """What one task reads: paths, and what in each is left out."""
 
-    segments: list[tuple[str, Mapping[Life, Encoded]]]
+    segments: list[tuple[str, Mapping[GatewayEpoch, Encoded]]]
     columns: list[str]
 
     def batches(self) -> Iterator[Any]:
@@ -144,33 +144,33 @@ class GatewayLog(DataSource):  # type: ignore[misc]
 class LogReader(DataSourceReader):  # type: ignore[misc]
     """All that is there now."""
 
-    def __init__(self, rules: SourceOptions, columns: list[str]) -> None:
-        self._rules = rules
+    def __init__(self, options: SourceOptions, columns: list[str]) -> None:
+        self._options = options
         self._columns = columns
 
     def partitions(self) -> list[Part]:
-        segments = self._rules.segments()
+        segments = self._options.segments()
         end = Offset(segments.heads())
-        return self._rules.parts(planned(Offset(), end, segments), self._columns)
+        return self._options.parts(planned(Offset(), end, segments), self._columns)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         yield from partition.batches()
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    def __init__(self, rules: SourceOptions, columns: list[str]) -> None:
-        self._rules = rules
+    def __init__(self, options: SourceOptions, columns: list[str]) -> None:
+        self._options = options
         self._columns = columns
-        self._segments = rules.segments()
+        self._segments = options.segments()
         self._ends: dict[str, int] | None = None  # of a query that ends by itself
-        self._consumers = None if rules.consumer is None else Consumers(rules.lake)
+        self._consumers = None if options.consumer is None else Consumers(options.lake)
 
     def initialOffset(self) -> dict[str, object]:
         return Offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        assert self._rules.limits.rows is not None
-        return ReadMaxRows(self._rules.limits.rows)
+        assert self._options.limits.rows is not None
+        return ReadMaxRows(self._options.limits.rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._ends = self._segments.heads()
@@ -191,19 +191,19 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[Part]:
         plan = planned(Offset.from_json(start), Offset.from_json(end), self._segments)
-        return self._rules.parts(plan, self._columns)
+        return self._options.parts(plan, self._columns)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         yield from partition.batches()
 
     def commit(self, end: dict[str, object]) -> None:
         """Late and not for every batch; good enough for what may be removed."""
-        if self._consumers is not None and self._rules.consumer is not None:
-            self._consumers.note(self._rules.consumer, Offset.from_json(end).next)
+        if self._consumers is not None and self._options.consumer is not None:
+            self._consumers.note(self._options.consumer, Offset.from_json(end).next)
 
     def _limits(self, limit: ReadLimit) -> Limits:
         """Spark's, which may be none at all, and the options."""
-        own = self._rules.limits
+        own = self._options.limits
         if isinstance(limit, ReadMaxRows):
             return Limits(limit.max_rows, own.segments, own.bytes)
         if isinstance(limit, ReadMaxFiles):

@@ -85,13 +85,13 @@ class Upkeep:
         tables = {**self.tables, **self._routes, **open_tables(self._lake, audits())}
         return sum(table.vacuum(older_than_h) for table in tables.values())
 
-    def audit(self, rules: audit.SilenceOptions) -> dict[str, Table]:
+    def audit(self, options: audit.SilenceOptions) -> dict[str, Table]:
         """The tables of the audit, made anew."""
         arrived = audit.arrived(self.frame(BRONZE), self.frame(QUARANTINE)).persist()
         found = {
             GAPS: audit.gaps(arrived),
-            SILENCES: audit.silences(arrived, rules),
-            COMPLETENESS: audit.completeness(arrived, rules),
+            SILENCES: audit.silences(arrived, options),
+            COMPLETENESS: audit.completeness(arrived, options),
         }
         tables = open_tables(self._lake, audits())
         try:
@@ -126,28 +126,28 @@ class Upkeep:
         return rows
 
     def replay_quarantine(
-        self, checkpoint: Checkpoint, schemas: Sequence[SchemaOptions], rules: RowOptions
+        self, checkpoint: Checkpoint, schemas: Sequence[SchemaOptions], options: RowOptions
     ) -> Replayed:
         """What is good by these schemas goes to bronze and rollups, and out of quarantine.
 
         One that was ended half way is finished first, by the schemas that it had.
         """
         self._must_be_level(checkpoint)
-        intent = Intent.of(self.tables[QUARANTINE].version, schemas, rules)
+        intent = Intent.of(self.tables[QUARANTINE].version, schemas, options)
         left = Intent.left_in(checkpoint.folder)
         if left is not None and left.version == intent.version and left != intent:
             log.warning("the last one was ended half way, and is finished by the schemas it had")
             before = self._replay(left)
-            after = self.replay_quarantine(checkpoint, schemas, rules)
+            after = self.replay_quarantine(checkpoint, schemas, options)
             return Replayed(before.good + after.good, after.left)
         intent.record(checkpoint.folder)
         return self._replay(intent)
 
     def _replay(self, intent: Intent) -> Replayed:
         quarantine = self.tables[QUARANTINE]
-        version, schemas, rules = intent.version, intent.schemas, intent.rows
+        version, schemas, options = intent.version, intent.schemas, intent.rows
         paths = quarantine.paths()
-        again = replayed(table_frame(self._spark, quarantine, paths), schemas, rules).persist()
+        again = replayed(table_frame(self._spark, quarantine, paths), schemas, options).persist()
         try:
             good = with_tables(with_day(again.where("error is null")), {})
             to_good = {name: self.tables[name] for name in (BRONZE, *ROLLUPS)}

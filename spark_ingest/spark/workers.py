@@ -1,7 +1,7 @@
 """Whether workers can do our work, asked before the first batch does.
 
 A cluster whose workers lack a package, or do not see the lake, fails each task, and Spark tries
-again without a word; one that has no free worker waits without one. Both are said here.
+again without a message; one that has no free worker waits without one. Both are reported here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_ingest.spark.place import cores_of, place_of
 
 log = logging.getLogger("tidegate.ingest.spark")
 
-PATIENCE_S = 30.0
+TIME_LIMIT_S = 30.0
 TASKS_MAX = 64
 # What the tasks of all verbs import: by name, as a worker shall find them by itself.
 MODULES = ("spark_ingest.spark.source", "spark_ingest.spark.sink", "spark_ingest.spark.writing")
@@ -45,19 +45,19 @@ def must_do_our_work(
     lake: Path,
     *,
     modules: tuple[str, ...] = MODULES,
-    patience_s: float = PATIENCE_S,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> None:
     """Let workers import what their tasks will and look for the lake. Raises WorkersError.
 
-    It waits as long as no worker is there, and says so every `patience_s`: a cluster may be asked
+    It waits as long as no worker is there, and says so every `time_limit_s`: a cluster may be asked
     to make some first.
     """
     place = place_of(spark)
     asking = _Asking(spark, lake, modules)
     asking.start()
     waited_s = 0.0
-    while asking.has_no_answer_within(patience_s):
-        waited_s += patience_s
+    while asking.has_no_answer_within(time_limit_s):
+        waited_s += time_limit_s
         log.warning(
             "no worker of %s has taken a task for %.0f s: are there some, with a free core and "
             "the memory of spark.executor.memory?", place, waited_s,

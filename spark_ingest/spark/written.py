@@ -45,7 +45,7 @@ class WrittenBatches:
             log.warning("%s cannot be written: %s", path, error.strerror or error)
 
     def take(self, batch: int) -> Written | None:
-        """Once; None where nobody told of it."""
+        """Once; None where it was not kept."""
         path = self._path(batch)
         try:
             found = Written(**json.loads(path.read_text(encoding="utf-8")))

@@ -82,7 +82,7 @@ class Checkpoint:
         return name
 
     def must_be_of(self, app: str) -> None:
-        """For who has only been told where it is. Raises CheckpointError."""
+        """For a process that only has its path. Raises CheckpointError."""
         try:
             found = (self.folder / APP).read_text(encoding="ascii").strip()
         except (OSError, ValueError):

@@ -112,7 +112,7 @@ def core() -> list[Definition]:
 
 
 def audits() -> list[Definition]:
-    """What `gaps` makes anew each time."""
+    """What `gaps` makes again each time."""
     return [
         Definition(GAPS, GAP_COLUMNS),
         Definition(SILENCES, SILENCE_COLUMNS),

@@ -39,9 +39,11 @@ def delivery(
 
 
 def rows_of(
-    *deliveries: Delivery, schemas: tuple[SchemaOptions, ...] = (), rules: RowOptions | None = None
+    *deliveries: Delivery,
+    schemas: tuple[SchemaOptions, ...] = (),
+    options: RowOptions | None = None,
 ) -> Rows:
-    rows = Rows(Registry(schemas), rules or RowOptions())
+    rows = Rows(Registry(schemas), options or RowOptions())
     for each in deliveries:
         rows.add(each)
     return rows

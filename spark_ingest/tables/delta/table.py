@@ -96,7 +96,7 @@ class Table:
     def replace(self, paths: Sequence[str], added: Sequence[Added]) -> None:
         """These files by those, in one commit. What others append meanwhile stays.
 
-        Raises TableError if somebody else has replaced one of them.
+        Raises TableError if another writer has replaced one of them.
         """
         now = now_ms()
         removals = [
@@ -107,7 +107,7 @@ class Table:
         self._commit([*removals, *map(self._action, added)], None)
 
     def overwrite(self, data: Any) -> None:
-        """All of it by a `pyarrow.Table`; for small tables that are made anew each time."""
+        """All of it by a `pyarrow.Table`; for small tables that are made again each time."""
         self.replace(self.paths(), write_files([data], self.folder, self.schema))
 
     def compact(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from hil.rig.mosquitto import Mosquitto
 from spark_ingest.collect import assembly
 from spark_ingest.collect.batch import Batch
-from spark_ingest.collect.collector import Collector, Leave
+from spark_ingest.collect.collector import Collector, EndWhen
 from spark_ingest.collect.counters import Counters
 from spark_ingest.config import Settings, load
 from spark_ingest.payload.record import Delivery
@@ -75,25 +75,25 @@ def main(kind: str, lake: Path, port: int) -> None:
     ])  # fmt: skip
     disk = ForgetfulDisk() if kind == "forgetful" else Disk()
     with Shelf(lake, "c1", disk) as shelf:
-        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_rules(settings))
+        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_options(settings))
         if kind == "paho":
             WithPaho(settings, writer).run(port)
             return
         import uvloop
 
-        rules = assembly.collector_rules(settings, Leave.WHEN_IDLE, IDLE_S)
+        options = assembly.collector_options(settings, EndWhen.IDLE, IDLE_S)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(Collector(rules, writer, Counters()).run())
+            runner.run(Collector(options, writer, Counters()).run())
 
 
 class WithPaho:
     """Two threads, as paho has it: one receives, the other writes and acknowledges."""
 
     def __init__(self, settings: Settings, writer: SegmentWriter) -> None:
-        rules = assembly.collector_rules(settings, Leave.NEVER, IDLE_S)
+        options = assembly.collector_options(settings, EndWhen.NEVER, IDLE_S)
         self._receive_max = settings.collector.receive_max
-        self._session = rules.session
-        self._batch = Batch(rules.rotation, self._receive_max)
+        self._session = options.session
+        self._batch = Batch(options.rotation, self._receive_max)
         self._writer = writer
         self._lock = threading.Lock()
         self._heard_at = time.monotonic()

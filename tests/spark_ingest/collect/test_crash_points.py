@@ -14,7 +14,7 @@ import pytest
 
 from hil.rig.mosquitto import Mosquitto
 from spark_ingest.collect import assembly
-from spark_ingest.collect.collector import Collector, Leave
+from spark_ingest.collect.collector import Collector, EndWhen
 from spark_ingest.collect.counters import Counters
 from spark_ingest.config import load
 from spark_ingest.segments.disk import Disk
@@ -78,10 +78,10 @@ def collect(broker: Mosquitto, folder: Path, disk: Disk) -> Counters:
         'collector.topics=["farm/#"]', "rotation.linger_ms=50",
     ])  # fmt: skip
     with Shelf(settings.lake.folder, "c1", disk) as shelf:
-        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_rules(settings))
+        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_options(settings))
         writer.remember()
-        rules = assembly.collector_rules(settings, Leave.WHEN_IDLE, 0.5)
-        asyncio.run(Collector(rules, writer, counters).run())
+        options = assembly.collector_options(settings, EndWhen.IDLE, 0.5)
+        asyncio.run(Collector(options, writer, counters).run())
     return counters
 
 

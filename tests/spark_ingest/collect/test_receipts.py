@@ -27,8 +27,8 @@ def told(receipt: Receipt) -> dict[str, list[list[int]]]:
     return epochs
 
 
-def receipts_of(**rules: Any) -> Receipts:
-    return Receipts(ReceiptOptions(collector="c1", every_s=EVERY_S, **rules))
+def receipts_of(**options: Any) -> Receipts:
+    return Receipts(ReceiptOptions(collector="c1", every_s=EVERY_S, **options))
 
 
 @given(st.sets(st.integers(0, 5000)))
@@ -57,7 +57,7 @@ def test_a_gateway_is_told_at_once_and_then_as_often_as_the_rules_say() -> None:
     assert found.due(104.0) == []
     found.add(ids(5), 104.0)
     assert [told(each) for each in found.due(105.0)] == [{"7": [[0, 2], [5, 5]]}]
-    assert found.told == 2
+    assert found.sent_count == 2
 
 
 def test_what_is_told_is_told_again_to_say_that_we_live_and_after_each_connection() -> None:

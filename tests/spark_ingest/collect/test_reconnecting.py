@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from spark_ingest.collect.reconnecting import CLOSE_S_MAX, BrokerConnection, Owner
+from spark_ingest.collect.reconnecting import CLOSE_S_MAX, BrokerConnection, ConnectionCallbacks
 
 SAID = b"acknowledgements" * 1000
 UNREAD = b"more messages"
@@ -20,15 +20,15 @@ async def is_over_before_the_broker_ends_it(*, settled: bool) -> bool:
         opened = asyncio.Event()
         connection = BrokerConnection(
             host, port, None, connect_timeout_s=5.0, delay_s_max=5.0,
-            owner=Owner(opened.set, lambda _octets: None, lambda: None),
+            callbacks=ConnectionCallbacks(opened.set, lambda _octets: None, lambda: None),
         )  # fmt: skip
-        keeping = asyncio.create_task(connection.keep())
+        keeping = asyncio.create_task(connection.run())
         broker, _ = await loop.sock_accept(server)
         with broker:
             broker.setblocking(False)
             await opened.wait()
             if settled:
-                connection.settled()
+                connection.accepted()
             connection.pause_reading()
             await loop.sock_sendall(broker, UNREAD)
             connection.write(SAID)

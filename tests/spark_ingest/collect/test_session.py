@@ -66,7 +66,7 @@ def up(
 
 
 def said(effects: Sequence[Effect]) -> list[object]:
-    octets = memoryview(b"".join(each.octets for each in effects if isinstance(each, Transmit)))
+    octets = memoryview(b"".join(each.chunk for each in effects if isinstance(each, Transmit)))
     packets: list[object] = []
     while octets:
         packet, size = mqtt5.read(octets)
@@ -211,10 +211,10 @@ def test_it_pings_and_gives_up_a_silent_broker() -> None:
 
 def test_while_nobody_reads_silence_is_not_the_brokers() -> None:
     session = up()
-    session.deafen()
+    session.pause()
     for now in (15.0, 30.0, 45.0):
         assert len(said(session.handle_time(now))) == 1
-    session.hear(50.0)
+    session.resume(50.0)
     assert len(said(session.handle_time(60.0))) == 1
     assert isinstance(dropped(session.handle_time(75.0)), Drop)
 
@@ -318,8 +318,8 @@ def test_a_plain_goodbye_leaves_the_session() -> None:
 
 def test_who_is_not_up_cannot_be_deafened() -> None:
     session = CollectorSession(RULES)
-    session.deafen()
-    session.hear(1.0)
+    session.pause()
+    session.resume(1.0)
     assert session.phase is Phase.CLOSED
     assert session.wake_at() == float("inf")
 

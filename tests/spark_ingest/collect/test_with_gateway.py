@@ -15,7 +15,7 @@ import pytest
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from spark_ingest.segments.segment import read_footer
-from spark_ingest.segments.sequences import lives_of
+from spark_ingest.segments.sequences import sequences_by_epoch
 from spark_ingest.segments.shelf import segment_numbers, segment_path
 from tests.end_to_end.under_load import Field
 from tests.support.collector import CollectorProcess, rows_in
@@ -56,7 +56,7 @@ def holes(lake: Path) -> dict[tuple[str, int], set[int]]:
     for name in ("c1", "c2"):
         for number in segment_numbers(lake, name):
             footer = read_footer(segment_path(lake, name, number))
-            for life, sequences in lives_of(footer.ids).items():
+            for life, sequences in sequences_by_epoch(footer.ids).items():
                 seen.setdefault(life, set()).update(sequences)
     return {life: {*range(max(each))} - each for life, each in seen.items()}
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ingest.collect import assembly
-from spark_ingest.collect.collector import Leave
+from spark_ingest.collect.collector import EndWhen
 from spark_ingest.config import ConfigError, Settings, load
 from spark_ingest.config.settings import TABLES
 from spark_ingest.config.template import template
@@ -242,13 +242,13 @@ def test_files_that_it_names_must_be_there_and_right(
         (tmp_path / "file").write_text(content)
     text = LEAST + f'[broker]\nurl = "mqtts://x"\nusername = "u"\n{key} = "file"\n'
     with pytest.raises(ConfigError, match=words):
-        assembly.collector_rules(loaded(tmp_path, text), Leave.NEVER, 1.0)
+        assembly.collector_options(loaded(tmp_path, text), EndWhen.NEVER, 1.0)
 
 
 def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"secret\nrest")
     text = LEAST + '[broker]\nusername = "u"\npassword_file = "file"\n'
-    assert assembly.session_rules(loaded(tmp_path, text)).password == b"secret"
+    assert assembly.session_options(loaded(tmp_path, text)).password == b"secret"
 
 
 def test_who_does_not_collect_need_not_say_what(tmp_path: Path) -> None:

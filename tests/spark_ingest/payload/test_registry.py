@@ -30,7 +30,7 @@ def test_the_first_filter_that_matches_decides() -> None:
     anything = SchemaOptions("anything", "farm/#")
     registry = Registry([CLIMATE, anything])
     names = {
-        topic: schema and schema.rules.name
+        topic: schema and schema.options.name
         for topic in ("farm/1/climate", "farm/1/door", "barn/1")
         for schema in [registry.schema_for(topic)]
     }

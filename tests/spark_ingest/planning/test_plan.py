@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spark_ingest.planning.offset import Offset, OffsetError
 from spark_ingest.planning.plan import Limits, Planned, end_of_batch, planned
 from spark_ingest.segments.footer import Footer
-from spark_ingest.segments.sequences import Identities, lives_of
+from spark_ingest.segments.sequences import Identities, sequences_by_epoch
 
 
 @dataclass
@@ -62,7 +62,9 @@ def names(plan: list[Planned]) -> list[str]:
 
 def left_out(plan: list[Planned]) -> dict[str, set[int]]:
     return {
-        f"{each.collector}/{each.number}": {*lives_of({"gh/1": each.left_out["gh", 1]})["gh", 1]}
+        f"{each.collector}/{each.number}": {
+            *sequences_by_epoch({"gh/1": each.left_out["gh", 1]})["gh", 1]
+        }
         for each in plan
         if each.left_out
     }

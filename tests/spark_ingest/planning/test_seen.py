@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_ingest.planning import seen as module
 from spark_ingest.planning.offset import Offset
-from spark_ingest.planning.seen import Seen, SeenOfLife
+from spark_ingest.planning.seen import Seen, SeenOfEpoch
 from spark_ingest.segments.sequences import BLOCK_BITS, Identities, Sequences
 
 # So that blocks fill up and runs of them join.
@@ -33,7 +33,7 @@ def ids(gateway: str, epoch: int, *numbers: int) -> dict[str, list[list[int | st
 
 @given(SETS)
 def test_it_tells_what_was_there_before_as_a_set_does(sets: list[frozenset[int]]) -> None:
-    seen, plain = SeenOfLife(), set[int]()
+    seen, plain = SeenOfEpoch(), set[int]()
     for each in sets:
         assert numbers_of(seen.add(Sequences(each).encoded())) == plain & each
         plain |= each
@@ -42,7 +42,7 @@ def test_it_tells_what_was_there_before_as_a_set_does(sets: list[frozenset[int]]
 
 @given(SETS)
 def test_holes_are_what_is_missing_below_the_highest(sets: list[frozenset[int]]) -> None:
-    seen = SeenOfLife()
+    seen = SeenOfEpoch()
     for each in sets:
         seen.add(Sequences(each).encoded())
     there = sorted(frozenset().union(*sets))
@@ -88,11 +88,11 @@ def test_lives_and_gateways_are_kept_apart() -> None:
 
 
 def test_beyond_the_limit_the_life_that_is_longest_silent_is_forgotten() -> None:
-    with patch.object(module, "LIVES_MAX", 2):
+    with patch.object(module, "EPOCHS_MAX", 2):
         seen = Seen()
         for gateway in ("a", "b", "a", "c"):
             seen.add(ids(gateway, 1, 0))
-        assert [life for life, _ in seen.lives] == ["a", "c"]
+        assert [life for life, _ in seen.by_epoch] == ["a", "c"]
         assert seen.forgotten == 1
         assert seen.add(ids("b", 1, 0)) == {}, "forgotten is not seen"
 

@@ -104,9 +104,9 @@ def test_rows_name_the_schema_as_it_is_at_the_end_of_the_segment() -> None:
 
 
 def test_payloads_of_good_messages_are_kept_where_that_is_wished() -> None:
-    columns, _ = rows_of(delivery({"t": 1, "h": 2}), rules=RowOptions(keep_payload=True)).finished(
-        "c1", 0
-    )
+    columns, _ = rows_of(
+        delivery({"t": 1, "h": 2}), options=RowOptions(keep_payload=True)
+    ).finished("c1", 0)
     assert columns.payload_of == [0, 0]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ingest.segments.sequences import Encoded, Identities, Sequences, lives_of
+from spark_ingest.segments.sequences import Encoded, Identities, Sequences, sequences_by_epoch
 
 NUMBERS = st.integers(0, 3000) | st.integers(0, 2**60)
 
@@ -54,8 +54,8 @@ def test_readings_are_told_apart_by_gateway_and_epoch() -> None:
     found = Identities()
     assert [found.add(*each) for each in [("gh/1", 1, 5), ("gh", 1, 5), ("gh", 2, 5)]] == [True] * 3
     assert not found.add("gh", 2, 5)
-    lives = lives_of(found.encoded())
-    assert {life: list(each) for life, each in lives.items()} == {
+    by_epoch = sequences_by_epoch(found.encoded())
+    assert {life: list(each) for life, each in by_epoch.items()} == {
         ("gh/1", 1): [5],
         ("gh", 1): [5],
         ("gh", 2): [5],

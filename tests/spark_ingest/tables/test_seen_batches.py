@@ -20,7 +20,7 @@ def seen_of(*numbers: int) -> Seen:
 
 def test_a_batch_begins_with_what_the_one_before_it_had(tmp_path: Path) -> None:
     batches = SeenBatches(tmp_path)
-    assert batches.before(0).lives == {}
+    assert batches.before(0).by_epoch == {}
     batches.keep(0, seen_of(1, 2, 2000))
     batches.keep(1, seen_of(1, 2, 3, 2000))
     assert batches.before(1).encoded() == seen_of(1, 2, 2000).encoded()

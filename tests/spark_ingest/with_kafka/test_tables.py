@@ -45,19 +45,21 @@ class Site:
         self.lake = lake
         self.spark = spark
 
-    def write(self, *batches: Sequence[Delivery], rules: RowOptions | None = None) -> None:
+    def write(self, *batches: Sequence[Delivery], options: RowOptions | None = None) -> None:
         settings = KafkaOptions(self.kafka.servers, self.topic, "c1", partitions=2)
-        rules = rules or RowOptions(clock_ahead_s_max=1e9)
-        writer = KafkaWriter(rules=settings, registry=Registry([]), row_rules=rules, lake=self.lake)
+        options = options or RowOptions(clock_ahead_s_max=1e9)
+        writer = KafkaWriter(
+            options=settings, registry=Registry([]), row_options=options, lake=self.lake
+        )
         for batch in batches:
             writer.write(list(batch))
 
-    def run(self, records_max: int = 1_000_000, **rules: Any) -> JobCounters:
+    def run(self, records_max: int = 1_000_000, **options: Any) -> JobCounters:
         """Until all is read."""
         counters = JobCounters()
         source = KafkaInput(self.kafka.servers, self.topic, records_max)
         all_rules = JobOptions(self.lake, once=True, input=source)
-        Job(self.spark, replace(all_rules, **rules), counters).run()
+        Job(self.spark, replace(all_rules, **options), counters).run()
         return counters
 
     def assert_exact(self, readings: int = 300) -> None:
@@ -114,8 +116,8 @@ def test_tables_are_the_same_as_from_segments(site: Site, spark: SparkSession) -
     foreign = delivery(b"21.5", [], topic="other/t", qos=0)
     half = delivery(b"7", [("gw", "gh"), ("client", "c"), ("ts", "1799999000000")])
     messages = [pack, plain, foreign, half, replace(BAD, retain=True)]
-    rules = RowOptions(keep_payload=True, clock_ahead_s_max=1e9)
-    site.write(messages, rules=rules)
+    options = RowOptions(keep_payload=True, clock_ahead_s_max=1e9)
+    site.write(messages, options=options)
     site.run()
     other = site.lake.parent / "other"
     write_segments(other, "c1", messages)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_ingest.cli.demo import fill_and_show
 from spark_ingest.cli.report import draw
-from spark_ingest.demo.story import play
+from spark_ingest.demo.story import run_day
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
 
@@ -21,7 +21,7 @@ def test_a_killed_broker_costs_the_gateway_that_keeps_nothing_and_not_the_other(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake, said = tmp_path / "lake", list[str]()
-    played = play(tmp_path, lake, 4, said.append)
+    played = run_day(tmp_path, lake, 4, said.append)
     assert (played.sent, played.lost) == (2700, 40)
     assert played.sent_again >= 40
     assert any("is killed, with 80 readings" in line for line in said)

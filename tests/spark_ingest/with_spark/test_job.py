@@ -40,10 +40,10 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(spark: SparkSession, lake: Path, **rules: Any) -> JobCounters:
+def run(spark: SparkSession, lake: Path, **options: Any) -> JobCounters:
     """Until all is read; one segment is one batch."""
     counters = JobCounters()
-    Job(spark, replace(JobOptions(lake, rows_max=1, once=True), **rules), counters).run()
+    Job(spark, replace(JobOptions(lake, rows_max=1, once=True), **options), counters).run()
     return counters
 
 

@@ -16,9 +16,9 @@ from spark_ingest.spark.kafka_input import KafkaInput
 def test_without_spark_s_connector_it_says_which_jar_to_take(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rules = JobOptions(tmp_path, once=True, input=KafkaInput("127.0.0.1:1", "readings"))
+    options = JobOptions(tmp_path, once=True, input=KafkaInput("127.0.0.1:1", "readings"))
     with pytest.raises(InputError) as error:
-        Job(spark, rules, JobCounters()).run()
+        Job(spark, options, JobCounters()).run()
     packages = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
     assert f'{{ "spark.jars.packages" = "{packages}" }}' in str(error.value)
 

@@ -62,7 +62,7 @@ def test_what_workers_lack_is_said_with_what_to_do(spark: SparkSession, tmp_path
 def test_that_no_worker_is_there_is_said_while_it_is_waited_for(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    must_do_our_work(spark, tmp_path, patience_s=0.01)
+    must_do_our_work(spark, tmp_path, time_limit_s=0.01)
     assert "no worker of local[2,4] has taken a task for 0 s" in caplog.text
 
 
