@@ -372,8 +372,7 @@ class Engine:
                         effects += self._apply(output.then, now)
                 case StateChanged():
                     effects.append(output)
-                    if output.after in ABSENT:
-                        effects += self._client_left(output.client_id, now)
+                    effects += self._state_changed(output, now)
                 case UpstreamUp():
                     effects.append(output)
                     effects += self._upstream_up(output, now)
@@ -465,9 +464,11 @@ class Engine:
             case _:
                 assert_never(output)
 
-    def _client_left(self, client_id: ClientId, now: float) -> list[Effect]:
+    def _state_changed(self, output: StateChanged, now: float) -> list[Effect]:
         """A client that left has no address; a clean session ends with its connection."""
-        session = self.sessions[client_id]
+        if output.after not in ABSENT:
+            return []
+        session = self.sessions[output.client_id]
         self.client_table.leave_address(session)
         if session.clean:
             return self._apply(self._acceptor.discard(session), now)

@@ -22,6 +22,7 @@ from gateway.cli.doctor.section import Examined, Section
 from gateway.config.settings import UpstreamSettings
 from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
+from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES
 from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
 from gateway.transports.errors import LinkError
 
@@ -119,7 +120,9 @@ def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPac
         octets += more
         if octets.startswith(_TLS_ALERT) and not upstream.tls:
             raise ssl.SSLError(1, "plain to a TLS port")
-    packet = read_packet(memoryview(octets[:end]))
+    if octets[0] == CONNACK and end == CONNACK_311_BYTES:
+        raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
+    packet, _ = read_packet(memoryview(octets[:end]))
     if not isinstance(packet, mqtt5.ConnAckPacket):
         raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
     return packet
@@ -141,7 +144,7 @@ def _add_answer(subject: Examined, section: Section, url: str, answer: mqtt5.Con
         section.lines.append(("broker", f"{url}, accepts us"))
         return
     section.lines.append(("broker", f"{url}, CONNACK {code:#04x}"))
-    text = spoken("CONNACK", code, answer.reason_str)
+    text = spoken("CONNACK", code, answer.reason_str, answer.server_reference)
     advice, command = "", subject.edit("upstream.url")
     upstream = subject.configuration.settings.upstream
     if code in _CREDENTIALS and upstream.password_file is None:
