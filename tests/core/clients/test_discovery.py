@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from typing import cast
 
 import pytest
 
@@ -22,11 +23,10 @@ def turn_s(gateway_id: int, advertise_s: int = 900) -> float:
     return min(TURNS_S, advertise_s) * gateway_id / IDS
 
 
-class Answers(Admission):
+class Answers:
     """As many answers to unknown peers as the gateway's `budget` allows."""
 
     def __init__(self, gateway: Gateway) -> None:
-        super().__init__(AdmissionOptions(), {})
         self._gateway = gateway
 
     def may_answer_unknown(self, now: float) -> bool:
@@ -47,7 +47,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self.received: dict[type, int] = {}
-        self.discovery = Discovery(self.options, Answers(self), self.received)
+        self.discovery = Discovery(self.options, cast(Admission, Answers(self)), self.received)
         if self.serves:
             self.take(self.discovery.set_serving(None, 0.0))
         self.discovery.joined(0, 0.0)
