@@ -8,18 +8,26 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.app.service.debian_folder import REPOSITORY, DebianFolder, run, why_no_boot, why_not
+from tests.support import revision_before
 
 pytestmark = pytest.mark.soak
 
 SUITES = ("bookworm", "trixie")
 INSTALL = "apt-get install -y --no-install-recommends"
 STATUS = "systemctl status tidegate --no-pager --full"
+# Lower than the version of any release that comes after it.
+VERSION_BEFORE = "0~before"
+SENSORS = 4
+SIMULATED = (
+    f"tidegate simulate --sensors {SENSORS} --keep-sessions --name field --qos 1,2 --interval 1"
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +52,19 @@ def newer(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "dpkg-deb", "--root-owner-group", "-Znone", "--build", folder / "tree", folder / "newer.deb"
     )
     return folder / "newer.deb"
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of the revision before, built by its own script; it fetches its wheels."""
+    reason = revision_before.why_not()
+    if reason is not None:
+        pytest.skip(f"not run: {reason}")
+    tree = revision_before.unpack_before(tmp_path_factory.mktemp("before"))
+    build = f"cd {tree} && {sys.executable} .ci/deb.py --version {VERSION_BEFORE}"
+    run("sh", "-c", build)
+    (built,) = (tree / "dist").glob("*.deb")
+    return built
 
 
 @pytest.fixture(params=SUITES)
@@ -185,3 +206,55 @@ def test_an_upgrade_keeps_state_and_configuration_and_restarts_the_service(
     assert debian.do("systemctl is-active tidegate", check=False).strip() == "inactive"
     debian.do("apt-get purge -y tidegate")
     assert "could not be found" in debian.do(STATUS, check=False)
+
+
+def test_the_package_of_the_revision_before_is_upgraded_in_place(
+    debian: DebianFolder, before: Path, package: Path
+) -> None:
+    """Its sessions are there, and the readings that wait for the broker; it goes on with both."""
+    reason = why_no_boot()
+    if reason is not None:
+        pytest.skip(f"not run: {reason}")
+    debian.do(f"{INSTALL} {put(debian, before, 'before.deb')}")
+    new = put(debian, package, "tidegate.deb")
+    debian.boot()
+    debian.wait_for(STATUS, 'Status: "0 sensors, broker away')
+    debian.do(f"{SIMULATED} --seconds 6")
+    waiting, sessions = what_waits(debian), sessions_of(debian)
+    assert len(waiting) > SENSORS
+    assert len(sessions) == SENSORS
+    pid = debian.do("systemctl show -p MainPID --value tidegate").strip()
+    debian.do(f"{INSTALL} {new}")
+    status = debian.wait_for(STATUS, f'Status: "{SENSORS} sensors, broker away')
+    assert f"{len(waiting)} readings wait on disk" in status
+    assert debian.do("systemctl show -p MainPID --value tidegate").strip() != pid
+    assert debian.do("dpkg-query -W -f '${Version}' tidegate") != VERSION_BEFORE
+    assert what_waits(debian) == waiting
+    assert sessions_of(debian) == sessions
+    assert stray_files(debian) == set()
+    debian.do(f"{SIMULATED} --seconds 4")
+    assert what_waits(debian)[: len(waiting)] == waiting
+    assert len(what_waits(debian)) > len(waiting)
+    assert sessions_of(debian) == sessions
+
+
+def what_waits(debian: DebianFolder) -> list[dict[str, object]]:
+    """All of each reading but its age."""
+    found = json.loads(debian.do("tidegate buffer --json peek -n 1000"))["readings"]
+    return [{key: value for key, value in each.items() if key != "age_s"} for each in found]
+
+
+def sessions_of(debian: DebianFolder) -> dict[str, object]:
+    """Topic ids and subscriptions of each."""
+    listed = json.loads(debian.do("tidegate clients --json"))["clients"]
+    found: dict[str, object] = {}
+    for name in (each["id"] for each in listed):
+        (shown,) = json.loads(debian.do(f"tidegate clients --json {name}"))["clients"]
+        found[name] = shown["topic_ids"], shown["subscribed"]
+    return found
+
+
+def stray_files(debian: DebianFolder) -> set[str]:
+    """In the package's folder, but in no package; what Python has compiled aside."""
+    found = debian.do("find /usr/lib/tidegate -not -name '*.pyc' -not -name __pycache__")
+    return set(found.split()) - set(debian.do("dpkg-query -L tidegate").split())
