@@ -26,6 +26,7 @@ from gateway.core.effects import (
     Save,
     Send,
     Transmit,
+    UpstreamEndExplained,
     UpstreamUp,
     WhenSaved,
 )
@@ -69,6 +70,7 @@ class BrokerConnection(Protocol):
     def write(self, chunks: list[bytes]) -> None: ...
     def drop(self, reason: str) -> None: ...
     def accepted(self) -> None: ...
+    def explained(self) -> None: ...
     def progressed(self) -> None: ...
     @property
     def awaits_progress(self) -> bool: ...
@@ -188,9 +190,9 @@ class Shell:
             at, began = now(), monotonic()
             self._perform(self._engine.uncongested(at), _BROKER, began)
 
-    def on_closed(self, _reason: str) -> None:
+    def on_closed(self, _reason: str, by_broker: bool) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.closed(at), _BROKER, began)
+        self._perform(self._engine.closed(at, by_broker=by_broker), _BROKER, began)
 
     # From the journal and the state store
 
@@ -346,6 +348,8 @@ class Shell:
         else:
             if type(effect) is UpstreamUp:
                 self._broker.accepted()
+            elif type(effect) is UpstreamEndExplained:
+                self._broker.explained()
             self._record(effect)
             if self._also_record is not None:
                 self._also_record(effect)

@@ -31,6 +31,7 @@ class Reason(Enum):
     BROKER_SLOW = "broker_slow"
     BROKER_REFUSED = "broker_refused"
     WAITING_FULL = "waiting_full"
+    ASIDE_FULL = "aside_full"
     OUTBOX_FULL = "outbox_full"
     NOT_CONNECTED = "not_connected"
     ASLEEP = "asleep"

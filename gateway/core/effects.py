@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from gateway.core.drop_reasons import Reason
-from gateway.core.state_records import Change, ClientId, State
+from gateway.core.state_records import AsideRecord, Change, ClientId, State
 from gateway.core.values import Peer, Publication, Reading, SubscribeTo
 from gateway.frames import Frame
 
@@ -131,6 +131,13 @@ class ReleaseRecorded:
     message_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class AsideSaved:
+    """A reading that was set aside is durable there: the journal need not have it."""
+
+    reading: Reading
+
+
 Durable = (
     HeldFrames
     | ConnectSaved
@@ -141,6 +148,7 @@ Durable = (
     | ConnectRecorded
     | ReceiptRecorded
     | ReleaseRecorded
+    | AsideSaved
 )
 
 
@@ -296,6 +304,27 @@ class UpstreamRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamEndExplained:
+    """It is known for what the broker has ended the connection, so the next may come at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTopicBlocked:
+    """The broker ended the connection for a message of the gateway's own: none on this topic is
+    sent for a while.
+    """
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A reading that the broker does not take was set aside, for the operator to see."""
+
+    record: AsideRecord
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionRefused:
     """The broker will not let us subscribe; the clients that asked hear nothing on this filter."""
 
@@ -359,6 +388,9 @@ Effect = (
     | Rebound
     | UpstreamUp
     | UpstreamRefused
+    | UpstreamEndExplained
+    | OwnTopicBlocked
+    | SetAside
     | SubscriptionRefused
     | DiscoveryChanged
     | OwnTopicReceived

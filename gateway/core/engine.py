@@ -24,6 +24,7 @@ from gateway.core.downlink.downlink import Downlink
 from gateway.core.downlink.retained import Retained
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
+    AsideSaved,
     Broadcast,
     ConnectRecorded,
     ConnectSaved,
@@ -38,6 +39,7 @@ from gateway.core.effects import (
     FinishRun,
     HeldFrames,
     KeepRecord,
+    OwnTopicBlocked,
     OwnTopicReceived,
     ReadAgain,
     ReadBacklog,
@@ -50,12 +52,14 @@ from gateway.core.effects import (
     ReleaseRecorded,
     Save,
     Send,
+    SetAside,
     StateChanged,
     Store,
     SubscriptionRefused,
     SubscriptionSaved,
     Transmit,
     Unqueue,
+    UpstreamEndExplained,
     UpstreamRefused,
     UpstreamReleaseSaved,
     UpstreamUp,
@@ -67,6 +71,7 @@ from gateway.core.events import (
     PublishWill,
     ReadingRefused,
     ReadingsAcknowledged,
+    ReadingSetAside,
     SessionOutput,
     SubscriptionGranted,
     UnsubscribeFrom,
@@ -143,6 +148,7 @@ class Engine:
             saved, self.client_table, self.downlink, self.upstream, self._acceptor, now
         )
         self._pending_wills.restore(saved.due_wills, now)
+        self.uplink.aside.restore(saved.aside)
         self._acceptor.admission.restore(saved.permits)
         own_topic = self._options.upstream.own_topic_filter
         if own_topic is not None:
@@ -198,11 +204,11 @@ class Engine:
             effects += self._apply(self.uplink.read_more(), now)
         return effects
 
-    def closed(self, now: float) -> list[Effect]:
-        """The connection to the broker is gone."""
-        self.upstream.closed()
+    def closed(self, now: float, *, by_broker: bool) -> list[Effect]:
+        """The connection to the broker is gone, or did not come about. `by_broker`: it ended it."""
+        effects = self._apply(self.upstream.closed(now, by_broker=by_broker), now)
         self.custody.closed()
-        return self._apply([*self.downlink.closed(now), *self.uplink.closed(now)], now)
+        return effects + self._apply([*self.downlink.closed(now), *self.uplink.closed(now)], now)
 
     @property
     def has_progressed(self) -> bool:
@@ -360,6 +366,7 @@ class Engine:
                     | ConnectRecorded()
                     | ReceiptRecorded()
                     | UpstreamReleaseSaved()
+                    | AsideSaved()
                 ):
                     effects += self._durable(output, now)
                 case SessionOutput():
@@ -378,6 +385,8 @@ class Engine:
                     effects += self._upstream_up(output, now)
                 case ReadingRefused():
                     effects += self._apply(self.uplink.refused(output, now), now)
+                case ReadingSetAside():
+                    effects += self._apply(self.uplink.set_aside(output, now), now)
                 case PublishWill():
                     saved = self._pending_wills.begin(output.will)
                     effects += self._apply([*saved, output.will], now)
@@ -399,6 +408,9 @@ class Engine:
                     | ReadAgain()
                     | Rebound()
                     | UpstreamRefused()
+                    | UpstreamEndExplained()
+                    | OwnTopicBlocked()
+                    | SetAside()
                     | SubscriptionRefused()
                     | DiscoveryChanged()
                     | OwnTopicReceived()
@@ -461,6 +473,8 @@ class Engine:
                 return self._apply(self.upstream.publisher.recorded(output), now)
             case UpstreamReleaseSaved():
                 return self._apply(self.upstream.complete(output), now)
+            case AsideSaved():
+                return self._apply(self.uplink.aside_saved(output.reading), now)
             case _:
                 assert_never(output)
 

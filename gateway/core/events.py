@@ -64,6 +64,14 @@ class ReadingRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingSetAside:
+    """The broker ends the connection for a reading, or for those like it: it is not sent."""
+
+    reading: Reading
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionGranted:
     """The broker granted our subscription to one filter."""
 
@@ -86,6 +94,7 @@ Event = (
     | UnsubscribeFrom
     | ReadingsAcknowledged
     | ReadingRefused
+    | ReadingSetAside
     | Publication
     | SubscriptionGranted
     | FilterRefused

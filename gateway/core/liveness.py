@@ -88,6 +88,7 @@ class ReadingLocations:
         in_flight = self._engine.upstream.publisher.in_flight
         return {
             *in_flight.waiting,
+            *in_flight.held(),
             *in_flight.qos_order.all(),
             *in_flight.backlog.ready,
             *in_flight.published.values(),
@@ -158,9 +159,10 @@ def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     """What could be sent to the broker, and is not."""
     readings = engine.upstream.publisher
     in_flight = readings.in_flight
-    if not readings.is_open or not in_flight.has_waiting:
+    if not readings.is_open or not in_flight.has_waiting or readings.is_paused:
         return
     count = len(in_flight.waiting) + len(in_flight.backlog.ready) + in_flight.qos_order.count
+    count += len(in_flight.held())
     if readings.is_congested:
         what = f"{count} readings wait until the broker takes what was written"
         yield OwedAnswer(
@@ -171,9 +173,12 @@ def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
             what=what,
         )
         return
+    caution = readings.caution
+    if caution.alone is not None or (caution.is_on and (in_flight or caution.asks)):
+        return  # until the broker answers
     stranded = in_flight.could_go()
-    if stranded is None and not in_flight:
-        stranded = _head_of_waiting(engine)
+    if stranded is None and not in_flight and not caution.asks:
+        stranded = in_flight.next_alone or _head_of_waiting(engine)
     if stranded is not None:
         what = f"{count} readings wait though the broker has room for them"
         yield OwedAnswer(
@@ -185,10 +190,27 @@ def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
         )
 
 
-def _head_of_waiting(engine: Engine) -> Reading:
+def _head_of_waiting(engine: Engine) -> Reading | None:
+    """None where all that waits is suspected of ending the connection, and has to."""
     in_flight = engine.upstream.publisher.in_flight
     waiting = in_flight.waiting or in_flight.backlog.ready or in_flight.qos_order.all()
-    return waiting[0]
+    return waiting[0] if waiting else None
+
+
+def _alone(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
+    """What was sent alone: all else waits for the answer to it."""
+    readings = engine.upstream.publisher
+    alone = readings.caution.alone
+    if readings.is_open and alone is not None:
+        kind, client_id, name = alone.key
+        what = f"the broker has not answered {kind} {client_id or name!r}, behind which all waits"
+        yield OwedAnswer(
+            name=AlarmName.UPLINK_STALLED,
+            kind="alone",
+            mark=SameObject(alone),
+            waits_for=WaitsFor.BROKER,
+            what=what,
+        )
 
 
 def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
@@ -265,6 +287,7 @@ _LOOKS: tuple[Callable[[Engine, float], Iterator[OwedAnswer]], ...] = (
     _storing,
     _in_flight,
     _waiting,
+    _alone,
     _backlog,
     _subscriptions,
     _will,

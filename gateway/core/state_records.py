@@ -194,6 +194,31 @@ class PermitDeleted:
     client_id: ClientId
 
 
+@dataclass(frozen=True, slots=True)
+class AsideRecord:
+    """A reading that the broker does not take, set aside at `set_aside_ms` (Unix milliseconds)
+    because of `reason`; its delivery tag is from `epoch` to `unix_ms`.
+    """
+
+    number: int
+    client_id: ClientId
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    epoch: int
+    sequence: int
+    packet_id: int
+    unix_ms: int
+    set_aside_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AsideDeleted:
+    number: int
+
+
 Change = (
     SessionRecord
     | SessionDeleted
@@ -213,6 +238,8 @@ Change = (
     | DueWillDeleted
     | PermitRecord
     | PermitDeleted
+    | AsideRecord
+    | AsideDeleted
 )
 
 
@@ -236,6 +263,7 @@ class StateRecords:
     filters: list[str]
     due_wills: list[DueWillRecord] = field(default_factory=list)
     permits: list[ClientId] = field(default_factory=list)
+    aside: list[AsideRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -128,7 +128,7 @@ def test_a_connection_that_nobody_keeps_is_seen(ends: bool) -> None:
             tls=None,
             on_open=give_up,
             on_bytes=lambda _: None,
-            on_closed=lambda _: None,
+            on_closed=lambda _reason, _by_broker: None,
             on_room=lambda: None,
             connect_timeout_s=5.0,
             reconnect_delay_s_min=60.0,

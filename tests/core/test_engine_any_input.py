@@ -247,7 +247,8 @@ class World:
         assert downlink.retained.size_bytes <= RETAINED_BYTES_MAX
         subscribed = sum(len(session.filters) for session in engine.sessions.values())
         assert len(downlink._newcomers) <= subscribed
-        assert len(in_flight) <= in_flight.window <= RECEIVE_MAX
+        assert max(len(in_flight), in_flight.window) <= RECEIVE_MAX
+        assert in_flight.held_count == sum(map(len, in_flight.held_back.values()))
         assert len(in_flight.waiting) <= WAITING_MAX + RECEIVE_MAX
         assert in_flight._qos2 == sum(each.upstream_qos == 2 for _, each in in_flight.in_order())
         for session in engine.sessions.values():

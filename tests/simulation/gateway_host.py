@@ -196,7 +196,7 @@ class GatewayHost:
         self._is_stopping = True
         if self.connection is not None:
             self._let_go_of_broker()
-            self._perform(self.engine.closed(self.late.now()))
+            self._perform(self.engine.closed(self.late.now(), by_broker=False))
         self._committer._is_stopping = True
         self._wind_down(stopped)
 
@@ -320,7 +320,8 @@ class GatewayHost:
             self.on_unanswered()
         if self._awaited_since is None:
             self._awaited_since = self.late.now()
-        self._perform(self.engine.closed(self.late.now()))
+        # The gateway cannot tell a network that resets it from a broker that does.
+        self._perform(self.engine.closed(self.late.now(), by_broker=True))
         self._try_later()
 
     def _try_later(self) -> None:

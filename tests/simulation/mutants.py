@@ -91,10 +91,10 @@ def acknowledge_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def release_after_session_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Publisher.open
 
-    def mutant(self: Publisher, packet: mqtt5.ConnAckPacket) -> Any:
+    def mutant(self: Publisher, packet: mqtt5.ConnAckPacket, now: float) -> Any:
         self._trust_session = True
         present = mqtt5.ConnAckPacket(session_present=True, receive_max=packet.receive_max)
-        return opened(self, present)
+        return opened(self, present, now)
 
     monkeypatch.setattr(Publisher, "open", mutant)
 
@@ -102,9 +102,9 @@ def release_after_session_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 def trust_forgetful_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Publisher.open
 
-    def mutant(self: Publisher, packet: mqtt5.ConnAckPacket) -> Any:
+    def mutant(self: Publisher, packet: mqtt5.ConnAckPacket, now: float) -> Any:
         self._trust_session = True
-        return opened(self, packet)
+        return opened(self, packet, now)
 
     monkeypatch.setattr(Publisher, "open", mutant)
 

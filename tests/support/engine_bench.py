@@ -35,7 +35,7 @@ from gateway.frames import (
 )
 from tests.support.mqtt_packets import packets_in
 
-UPSTREAM = MqttOptions("gh", 3, "tidegate-gh")
+UPSTREAM = MqttOptions("gh", 3, "tidegate-gh", probe_s=0.0)
 EPOCH = 3 << 16
 
 Kind = TypeVar("Kind")
@@ -63,7 +63,12 @@ class Bench:
         self.from_broker(mqtt5.ConnAckPacket(**connack).write())
 
     def lose_broker(self) -> None:
-        self.take(self.engine.closed(self.at))
+        """By the network's fault."""
+        self.take(self.engine.closed(self.at, by_broker=False))
+
+    def broker_ends(self) -> None:
+        """It ends the connection, perhaps for something that was sent."""
+        self.take(self.engine.closed(self.at, by_broker=True))
 
     def lose_broker_for_long(self) -> None:
         """For as long as those that subscribe wait for it."""

@@ -60,6 +60,7 @@ def options_of(
         "tidegate-gh",
         trust_session=trust_session,
         waiting_messages_max=waiting_messages_max,
+        probe_s=0.0,
     )
     return EngineOptions(upstream, uplink=UplinkOptions(default, overrides))
 

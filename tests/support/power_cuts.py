@@ -125,6 +125,8 @@ class Broker:
             case mqtt5.PubRecPacket() if packet.packet_id in self.in_flight:
                 self.released.add(packet.packet_id)
                 return [mqtt5.PubRelPacket(packet.packet_id)]
+            case mqtt5.PingReqPacket():
+                return [mqtt5.PingRespPacket()]
         return []
 
     def publish(self, payload: bytes, qos: int) -> list[Any]:
@@ -271,7 +273,7 @@ class World:
         self.from_broker.clear()
         self.at_broker.clear()
         self.broker.is_connected = False
-        self.effects += self.engine.closed(self.now)
+        self.effects += self.engine.closed(self.now, by_broker=True)
         self.effects += self.engine.opened(self.now)
 
     def _start(self) -> None:

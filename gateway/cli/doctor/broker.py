@@ -120,6 +120,8 @@ def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPac
         octets += more
         if octets.startswith(_TLS_ALERT) and not upstream.tls:
             raise ssl.SSLError(1, "plain to a TLS port")
+    if end < 0:
+        raise BadPacketError(f"it answers CONNECT with {-end} bytes")
     if octets[0] == CONNACK and end == CONNACK_311_BYTES:
         raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
     packet, _ = read_packet(memoryview(octets[:end]))

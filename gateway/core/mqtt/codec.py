@@ -45,7 +45,7 @@ _NONE: Sequence[int] = ()
 
 
 class BadPacketError(Exception):
-    """The broker sent octets that are no MQTT 5 packet, or one larger than we said we take."""
+    """The broker sent bytes that are no MQTT 5 packet."""
 
 
 def varint(value: int) -> bytes:
@@ -151,10 +151,10 @@ def plain_pubrels(packet_ids: Iterable[int]) -> bytes:
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
-    """Where the packet that begins at `start` ends, or None if it has not all come yet.
+    """Where the packet that begins at `start` ends, or None if it has not all come yet. Of one that
+    is larger than `packet_bytes_max` its size with a minus sign, as soon as that is known.
 
-    Raises BadPacketError for a length that is none, or is more than we announced (Maximum Packet
-    Size).
+    Raises BadPacketError for a length that is none.
     """
     length = 0
     for number in range(REMAINING_LENGTH_OCTETS):
@@ -169,10 +169,46 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
         raise BadPacketError("a packet length of more than four octets")
     end = position + 1 + length
     if end - start > packet_bytes_max:
-        raise BadPacketError(
-            f"a packet of {end - start} octets, more than the {packet_bytes_max} we take"
-        )
+        return start - end
     return end if end <= len(data) else None
+
+
+@dataclass(slots=True)
+class OversizedPublish:
+    """A PUBLISH larger than we announced to take (Maximum Packet Size), which is read over.
+    `left_bytes` of its `size` are still to come.
+    """
+
+    topic: str
+    qos: int
+    packet_id: int
+    size: int
+    left_bytes: int
+
+
+def oversized_publish(data: bytes, start: int, size: int) -> OversizedPublish | None:
+    """What is known of it from its head; None as long as that has not all come.
+
+    Raises BadPacketError for another packet, and for one whose topic goes beyond its end.
+    """
+    if data[start] >> 4 != PUBLISH >> 4:
+        raise BadPacketError(f"a packet of {size} bytes, more than we take")
+    qos = data[start] >> 1 & 3
+    at = start + 1
+    while data[at] & _MORE:
+        at += 1
+    at += 1
+    if at + LENGTH_OCTETS > len(data):
+        return None
+    topic_end = at + LENGTH_OCTETS + (data[at] << 8 | data[at + 1])
+    head_end = topic_end + LENGTH_OCTETS if qos else topic_end
+    if qos > _QOS_MAX or head_end > start + size:
+        raise BadPacketError("a PUBLISH whose topic goes beyond its end")
+    if head_end > len(data):
+        return None
+    packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else NO_PACKET_ID
+    topic = data[at + LENGTH_OCTETS : topic_end].decode(errors="replace")
+    return OversizedPublish(topic, qos, packet_id, size, size)
 
 
 def read_packet(octets: memoryview) -> tuple[object, list[int]]:

@@ -23,7 +23,7 @@ from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.options import QOS2_IN_FLIGHT_MAX
 from gateway.core.mqtt.qos_order import QosOrder
 from gateway.core.mqtt.stale import StaleCheck
-from gateway.core.state_records import PACKET_IDS
+from gateway.core.state_records import PACKET_IDS, ClientId
 from gateway.core.values import Reading
 
 OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
@@ -41,6 +41,12 @@ class InFlight:
         # Of those in flight, so many has the broker not answered in this connection: all of them,
         # or their places are lost.
         self.unanswered = 0
+        # What waits for others to go first (caution.py), by client, and what goes alone next.
+        self.held_back: dict[ClientId, deque[Reading]] = {}
+        self.held_count = 0
+        self.next_alone: Reading | None = None
+        # Beyond the broker's quota: these go first when it has been given time.
+        self.over_quota: list[Reading] = []
         self._ahead = 0  # of those that wait, so many go before the backlog
         self._is_backlogs_turn = False
         self._waiting_bytes = 0
@@ -128,6 +134,14 @@ class InFlight:
             self._leave(reading)
         return reading
 
+    def abandon(self, reading: Reading) -> None:
+        """It leaves the wire, whatever the broker has of it."""
+        for table in (self.published, self.released):
+            packet_ids = [packet_id for packet_id, one in table.items() if one is reading]
+            for packet_id in packet_ids:
+                del table[packet_id]
+                self._leave(reading)
+
     def _leave(self, reading: Reading) -> None:
         if reading.upstream_qos == 2:
             self._qos2 -= 1
@@ -137,7 +151,14 @@ class InFlight:
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self.waiting or self.backlog.ready or self.qos_order.count)
+        return bool(
+            self.waiting
+            or self.backlog.ready
+            or self.qos_order.count
+            or self.held_count
+            or self.next_alone is not None
+            or self.over_quota
+        )
 
     def wait(self, reading: Reading, *, ahead: bool) -> bool:
         """Queue behind the others; False for one that is nowhere but in memory when that is full.
@@ -162,6 +183,7 @@ class InFlight:
         self.qos_order.clear()
         for reading in reversed(aside):
             self.wait_again(reading)
+        self.end_quota_wait()
         self._ahead = len(self.waiting)
 
     def take_run(self, epoch: int, stale: StaleCheck, now: float) -> list[Reading]:
@@ -249,6 +271,49 @@ class InFlight:
             self._ahead -= 1
         return reading
 
+    # Held back
+
+    def hold_back(self, reading: Reading) -> None:
+        """It is a suspect, or follows one of its client."""
+        self.held_back.setdefault(reading.client_id, deque()).append(reading)
+        self.held_count += 1
+
+    def take_held(self) -> Reading | None:
+        """The suspect whose turn it is; those behind it stay."""
+        for client_id, queue in self.held_back.items():
+            reading = queue.popleft()
+            self.held_count -= 1
+            if not queue:
+                del self.held_back[client_id]
+            return reading
+        return None
+
+    def let_go(self, client_id: ClientId) -> None:
+        """What is held back of this client waits as any other, before all others."""
+        queue = self.held_back.pop(client_id, None)
+        while queue:
+            self.wait_again(queue.pop())
+            self.held_count -= 1
+
+    def let_all_go(self) -> None:
+        """What is held back, and what was to go alone, waits as any other, before all others."""
+        for client_id in list(self.held_back):
+            self.let_go(client_id)
+        if self.next_alone is not None:
+            self.wait_again(self.next_alone)
+            self.next_alone = None
+
+    def held(self) -> list[Reading]:
+        """In order for each client."""
+        alone = [] if self.next_alone is None else [self.next_alone]
+        held = [each for queue in self.held_back.values() for each in queue]
+        return [*self.over_quota, *alone, *held]
+
+    def end_quota_wait(self) -> None:
+        """Those that were over the broker's quota wait as any other, before all others."""
+        while self.over_quota:
+            self.wait_again(self.over_quota.pop())
+
     # From liveness
 
     def holds(self, reading: Reading) -> bool:
@@ -277,7 +342,8 @@ class InFlight:
 
     def unacknowledged(self) -> list[Reading]:
         """All that is in memory for the broker, in the order in which it was taken."""
-        return [*(each for _, each in self.in_order()), *self.qos_order.all(), *self.waiting]
+        in_flight = [each for _, each in self.in_order()]
+        return [*in_flight, *self.held(), *self.qos_order.all(), *self.waiting]
 
     def restore(self, received: list[Reading]) -> None:
         """What a former life had sent, and the broker had received (QoS 2)."""
@@ -301,9 +367,9 @@ class InFlight:
         """Whether the broker took something in flight at a QoS that it no longer takes."""
         return any(reading.upstream_qos > self.qos_max for _, reading in self.in_order())
 
-    def narrow(self) -> None:
-        """The window is smaller than what is in flight: the youngest go out as new, in turn."""
-        room = max(0, self.window - len(self.released))
+    def narrow(self, window: int) -> None:
+        """It is smaller than what is in flight: the youngest go out as new, in turn."""
+        room = max(0, window - len(self.released))
         youngest = sorted(self.published, key=lambda packet_id: _age(self.published[packet_id]))
         self._wait_again(youngest[room:])
 

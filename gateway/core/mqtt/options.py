@@ -37,6 +37,8 @@ class MqttOptions:
     waiting_messages_max: int = 100_000
     waiting_bytes_max: int = 64 << 20
     own_topic: str | None = None
+    filters_per_subscribe_max: int = 64
+    probe_s: float = 10.0  # after an outage (caution.py)
 
     @property
     def presence_topic(self) -> str:

@@ -16,17 +16,25 @@ Rule 3: after a break, with the broker's session gone everything unsettled is pu
         nobody would read it.
 Rule 4: a QoS 1 or 2 reading is refused by a broker that takes QoS 0 only, because nothing would
         ever say that it arrived.
+Rule 5: what may be the cause of the connection's end goes alone, or is not sent (caution.py).
+Rule 6: a broker whose quota is used up (0x97) is given time: nothing goes for `PAUSE_S`, twice as
+        long each time, and then the window grows from one with what it acknowledges. The reading
+        keeps its place. A broker that finds its Receive Maximum exceeded gets half from then on.
 
-Limits: see inflight.py. What the broker would find too large is refused, not sent.
+Limits: see inflight.py. What the broker would find too large is refused, not sent; readings held
+back behind a suspect are HELD_MAX, then the suspect is tried at once.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 import mqtt5
 
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
-from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged
+from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
+from gateway.core.mqtt.caution import Alone, Caution, reading_key
 from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import MqttOptions
@@ -42,19 +50,40 @@ REFUSED = 0x80
 PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 
 # What the broker may accept later; all else it will refuse again (MQTT 5, 3.4.2.1).
-_PASSING = frozenset({0x80, 0x83, 0x91, 0x97})
+_PASSING = frozenset({0x80, 0x83, 0x91})
+RECEIVE_MAXIMUM_EXCEEDED, MESSAGE_RATE_TOO_HIGH, QUOTA_EXCEEDED = 0x93, 0x96, 0x97
+PAUSE_S = 1.0
+PAUSE_S_MAX = 30.0
+HELD_MAX = 1000
+ENDS = "the broker ended the connection {count} times when this was sent alone"
+# No broker that announces at least so much can find a reading too large: payload and topic have 64
+# KiB each at most, and the delivery tag less than a client id and names of 64 KiB.
+ROOMY_BYTES = 5 << 16
+NUMBERS_BYTES_MAX = 16  # by which the numbers in a delivery tag may become longer
+BLOCKED = "the broker has ended the connection for readings of this client on this topic"
 
 
 class Publisher:
     def __init__(
-        self, options: MqttOptions, topic_options: OptionsByTopic, pauses: ProcessPauses
+        self,
+        options: MqttOptions,
+        topic_options: OptionsByTopic,
+        pauses: ProcessPauses,
+        caution: Caution,
     ) -> None:
+        self.caution = caution
         self._pauses = pauses
         self.in_flight = InFlight(options.waiting_messages_max, options.waiting_bytes_max)
         self.is_open = False
         self.has_progressed = False  # the broker acknowledged a reading on this connection
         # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
         self.is_congested = False
+        self.paused_until = inf  # for want of a quota; infinity if it is not
+        self.is_paused = False
+        self._pause_s = PAUSE_S
+        self._begins_slowly = False
+        self._window_max = PACKET_IDS  # learnt
+        self.receive_max = PACKET_IDS  # its Receive Maximum
         self.unix_ms_at_zero = 0.0
         self.epoch = options.epoch
         self.stale = StaleCheck(
@@ -101,24 +130,27 @@ class Publisher:
 
     # From the connection
 
-    def open(self, packet: mqtt5.ConnAckPacket) -> list[Output]:
+    def open(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Output]:
         """The broker took us; it names its limits. Returns what goes out again."""
         self.is_open = True
         self.has_progressed = False
         self._is_resumed = packet.session_present
         self._connection += 1
         self._writer.retain_available = packet.retain_available
-        self.packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
         in_flight = self.in_flight
         in_flight.qos_max = int(packet.max_qos)
-        in_flight.window = min(packet.receive_max, PACKET_IDS)
+        self.receive_max = min(packet.receive_max, PACKET_IDS)
+        in_flight.window = self._limit
+        if self._begins_slowly:
+            self._begins_slowly = False
+            self.slow_down(now)
         if not packet.session_present or in_flight.exceeds_qos():
             in_flight.start_over()
             in_flight.unanswered = 0
             return []
         if not self._trust_session:
             in_flight.unrelease()
-        in_flight.narrow()
+        in_flight.narrow(0 if self.caution.is_on else in_flight.window)
         in_flight.unanswered = len(in_flight)
         return self._resend()
 
@@ -126,7 +158,9 @@ class Publisher:
         """What is unsettled stays for the next connection."""
         self.is_open = False
         self.is_congested = False
+        self.is_paused, self.paused_until = False, inf
         self._recording.clear()
+        self.in_flight.let_all_go()
         self.in_flight.put_ahead()
 
     def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Output]:
@@ -188,13 +222,39 @@ class Publisher:
         if not readings:
             return []
         self.has_progressed = True
+        caution, in_flight = self.caution, self.in_flight
+        proven = caution.proven
+        for reading in readings:
+            if reading.topic not in proven:
+                caution.prove(reading.topic)
+        caution.accepted()
+        if caution.alone is not None and caution.alone.reading in readings:
+            self._let_go(caution.alone)
+            caution.answered()
+        if in_flight.window < self.receive_max:
+            in_flight.window = min(in_flight.window + len(readings), self._limit)
+            if in_flight.window == self._limit:
+                self._pause_s = PAUSE_S
         return [ReadingsAcknowledged(readings)]
+
+    @property
+    def _limit(self) -> int:
+        return min(self.receive_max, self._window_max)
+
+    def _let_go(self, alone: Alone) -> None:
+        """What followed it may go on."""
+        if alone.reading is not None:
+            self.in_flight.let_go(alone.reading.client_id)
 
     def pump(self, now: float) -> list[Output]:
         """Let go what waits, as far as the window allows."""
+        if self.caution.is_on:
+            return self._pump_carefully(now)
         effects: list[Output] = []
         in_flight, stale = self.in_flight, self.stale
-        while self.is_open and not self.is_congested:
+        if in_flight.held_count or in_flight.next_alone is not None:
+            in_flight.let_all_go()
+        while self.is_open and not (self.is_congested or self.is_paused):
             run = in_flight.take_run(self.epoch, stale, now)
             if run:
                 effects += self._transmit_run(run)
@@ -209,6 +269,117 @@ class Publisher:
             if reading.qos == 0 and reading.record >= 0:
                 effects.append(Finish(reading))  # nothing will say that it arrived
         return effects
+
+    def _pump_carefully(self, now: float) -> list[Output]:
+        """As `pump`, one by one (caution.py)."""
+        effects: list[Output] = []
+        in_flight, caution = self.in_flight, self.caution
+        while self.is_open and not (self.is_congested or self.is_paused):
+            if caution.alone is not None:
+                break
+            if in_flight.next_alone is not None:
+                if in_flight or caution.asks:
+                    break
+                reading, in_flight.next_alone = in_flight.next_alone, None
+                effects += self._transmit_alone(reading)
+                continue
+            is_full = in_flight.held_count >= HELD_MAX
+            suspect = in_flight.take_held() if caution.is_trial_due or is_full else None
+            if suspect is not None:
+                in_flight.next_alone = suspect
+                continue
+            waiting = in_flight.next_waiting()
+            if waiting is not None:
+                effects += self._next_carefully(waiting, now)
+                continue
+            if not in_flight and not in_flight.waiting:
+                in_flight.next_alone = in_flight.take_held()
+            if in_flight.next_alone is None:
+                break
+        return effects
+
+    def _next_carefully(self, reading: Reading, now: float) -> list[Output]:
+        """One whose turn it is goes, goes alone, is held back, or does not go at all."""
+        in_flight, caution = self.in_flight, self.caution
+        reason = None if reading.record < 0 else self.stale.reason(reading, now)
+        if reason is not None:
+            return [Dropped(reason, reading.client_id, reading.topic), Finish(reading)]
+        key = reading_key(reading)
+        if caution.is_blocked(key, len(reading.payload), now):
+            return [ReadingSetAside(reading, BLOCKED)]
+        if reading.client_id in in_flight.held_back or caution.is_suspect(key, now):
+            in_flight.hold_back(reading)
+            return []
+        if caution.goes_alone(reading.topic, reading.qos):
+            in_flight.next_alone = reading
+            return []
+        return [self._transmit(reading), *_finished_qos_0(reading)]
+
+    def _transmit_alone(self, reading: Reading) -> list[Output]:
+        sent = self._transmit(reading)
+        if type(sent) is not Transmit:
+            return [sent]
+        needs_ping = not reading.upstream_qos
+        self.caution.sent_alone(Alone(reading_key(reading), reading, needs_ping))
+        outputs: list[Output] = [sent, *_finished_qos_0(reading)]
+        if needs_ping:
+            outputs.append(self.ping())
+        return outputs
+
+    def ping(self) -> Transmit:
+        """PINGREQ, by whose answer the broker has read what went before."""
+        self.caution.pings += 1
+        return Transmit(mqtt5.PingReqPacket().write())
+
+    def found_guilty(self, alone: Alone, count: int) -> list[Output]:
+        """The broker ended the connection for it. At QoS 0 it is in flight no more."""
+        reading = alone.reading
+        if reading is None:
+            return []
+        self.in_flight.abandon(reading)
+        return [ReadingSetAside(reading, ENDS.format(count=count))]
+
+    def is_blocked(self, reading: Reading, now: float) -> bool:
+        """Whether the broker has ended the connection for those like it."""
+        return self.caution.is_blocked(reading_key(reading), len(reading.payload), now)
+
+    def too_large(self, reading: Reading) -> str | None:
+        """Why the broker will not take a reading that is to be stored first; None if it may."""
+        if not self._is_too_large(reading):
+            return None
+        return f"{reading.topic!r}: larger than the {self.packet_bytes_max} bytes the broker takes"
+
+    def _is_too_large(self, reading: Reading) -> bool:
+        limit = self.packet_bytes_max
+        if limit >= ROOMY_BYTES:
+            return False
+        qos, reading.upstream_qos = reading.upstream_qos, reading.qos
+        packet = self._writer.write(reading, 1)
+        reading.upstream_qos = qos
+        # Its sequence may be longer than the one it has now.
+        return len(packet) + NUMBERS_BYTES_MAX > limit
+
+    # For want of a quota
+
+    def slow_down(self, now: float) -> None:
+        """The broker asked for it: nothing goes for a while, then one by one."""
+        if not self.is_paused:
+            self.is_paused, self.paused_until = True, now + self._pause_s
+            self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+            self.in_flight.window = 1
+
+    def ended_for_pace(self, code: int) -> None:
+        """The broker has ended the connection because its Receive Maximum was exceeded, or because
+        it got too much.
+        """
+        if code == RECEIVE_MAXIMUM_EXCEEDED:
+            self._window_max = max(1, self._limit // 2)
+        elif code in (MESSAGE_RATE_TOO_HIGH, QUOTA_EXCEEDED):
+            self._begins_slowly = True
+
+    def resume(self) -> None:
+        self.is_paused, self.paused_until = False, inf
+        self.in_flight.end_quota_wait()
 
     # From the engine
 
@@ -247,7 +418,9 @@ class Publisher:
                 return Dropped(Reason.BROKER_AWAY, reading.client_id)
             if self.is_congested:
                 return Dropped(Reason.BROKER_SLOW, reading.client_id)
-        may_write = self.is_open and not self.is_congested
+        may_write = self.is_open and not (self.is_congested or self.is_paused)
+        if self.caution.is_on and may_write:
+            may_write = self._may_go_at_once(reading)
         if may_write and not in_flight.waiting and in_flight.has_room(qos):
             qos_order = in_flight.qos_order
             if not (qos_order.is_busy and qos_order.must_wait(reading)) and (
@@ -267,6 +440,19 @@ class Publisher:
             reason=Reason.WAITING_FULL,
             detail=detail,
         )
+
+    def _may_go_at_once(self, reading: Reading) -> bool:
+        """Without a look at what else waits, for nothing of it can be a cause."""
+        caution, in_flight = self.caution, self.in_flight
+        if caution.alone is not None or in_flight.next_alone is not None:
+            return False
+        if in_flight.held_count and reading.client_id in in_flight.held_back:
+            return False
+        if caution.has_blocked or caution.suspects:
+            key, now = reading_key(reading), reading.received_at
+            if caution.is_suspect(key, now) or caution.is_blocked(key, len(reading.payload), now):
+                return False
+        return not caution.goes_alone(reading.topic, reading.qos)
 
     # Onto the wire
 
@@ -292,7 +478,8 @@ class Publisher:
             reading.unix_ms = self._unix_ms(reading)
         packet_id = in_flight.publish(reading) if qos else 0
         # A former life may have sent it; its session at the broker may know the packet id.
-        dup = reading.epoch != self.epoch and self._is_resumed and qos > 0
+        is_repeat = reading.epoch != self.epoch or (was_sent > 0 and self.caution.is_on)
+        dup = is_repeat and self._is_resumed and qos > 0
         octets = self._writer.write(reading, packet_id, dup=dup)
         if len(octets) > self.packet_bytes_max:
             if is_new and qos:
@@ -329,6 +516,10 @@ class Publisher:
         """When it came, as the wall clock is set now."""
         machine_at = self._pauses.machine_time(reading.received_at)
         return int(machine_at * 1000 + self.unix_ms_at_zero)
+
+    def unix_ms_now(self, reading: Reading) -> int:
+        """For what is done with a reading now; as good as the clock was when it came, at least."""
+        return max(reading.unix_ms, int(self.caution.heard_at * 1000 + self.unix_ms_at_zero))
 
     def _must_record(self, reading: Reading) -> bool:
         """One that is not in the journal waits for those that are: PUBRELs keep their order."""
@@ -375,6 +566,15 @@ class Publisher:
         reading = self.in_flight.withdraw(packet_id)
         if reading is None:
             return []
+        alone = self.caution.alone
+        if alone is not None and alone.reading is reading:
+            self._let_go(alone)
+        if code == QUOTA_EXCEEDED:
+            self.caution.ended_otherwise(reading)
+            self.in_flight.over_quota.append(reading)
+            self.slow_down(self.caution.heard_at)
+            return []
+        self.caution.refused(reading)
         answer = ReturnCode.CONGESTION if code in _PASSING else ReturnCode.NOT_SUPPORTED
         reason = f"{reading.topic!r}: {spoken(packet, code, detail)}"
         return [
@@ -382,3 +582,8 @@ class Publisher:
                 reading=reading, return_code=answer, reason=Reason.BROKER_REFUSED, detail=reason
             )
         ]
+
+
+def _finished_qos_0(reading: Reading) -> list[Output]:
+    """Nothing will say that it arrived."""
+    return [Finish(reading)] if reading.qos == 0 and reading.record >= 0 else []

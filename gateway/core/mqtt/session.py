@@ -13,6 +13,9 @@ Rule 4: what the journal has as received by the broker counts no more from befor
         session may be another one, now or by this very CONNECT, and if we are gone before the
         answer nobody knows. What is in the session that it has is recorded again. A journal that
         cannot be written to is waited for `RECORD_S`, because without a broker nothing is carried.
+Rule 5: a PUBLISH larger than we announced to take is read over as it comes, and acknowledged, or
+        the broker would send it again; the connection lives.
+Rule 6: when the broker ends the connection, it is looked for what it ended it for (caution.py).
 
 Limits: those of the three, and `packet_bytes_max` for a packet from the broker.
 """
@@ -27,17 +30,32 @@ from typing import Any
 
 import mqtt5
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
     ConnectRecorded,
+    Dropped,
     DropUpstream,
+    OwnTopicBlocked,
     OwnTopicReceived,
     RecordConnect,
     Transmit,
+    UpstreamEndExplained,
     UpstreamRefused,
     UpstreamReleaseSaved,
     UpstreamUp,
 )
 from gateway.core.events import Output
+from gateway.core.mqtt.caution import (
+    EVERYTHING,
+    FILTER,
+    LASTS_S,
+    READING,
+    STRIKES_MAX,
+    Alone,
+    Caution,
+    is_about_content,
+    own_key,
+)
 from gateway.core.mqtt.codec import (
     PLAIN_OCTETS,
     PUBACK,
@@ -45,7 +63,9 @@ from gateway.core.mqtt.codec import (
     PUBLISH,
     PUBREC,
     BadPacketError,
+    OversizedPublish,
     ReceivedPublish,
+    oversized_publish,
     packet_end,
     plain_answers,
     plain_publication,
@@ -53,7 +73,7 @@ from gateway.core.mqtt.codec import (
     read_packet,
 )
 from gateway.core.mqtt.options import RECEIVE_MAX, MqttOptions
-from gateway.core.mqtt.publisher import REFUSED, Publisher
+from gateway.core.mqtt.publisher import PACKET_BYTES_MAX, REFUSED, Publisher
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
 from gateway.core.mqtt.subscriber import Subscriber
@@ -99,11 +119,16 @@ class MqttSession:
         topic_options = topic_options or OptionsByTopic(ReadingOptions())
         self.phase = CLOSED
         self.said = 0  # messages of the gateway's own
-        self.publisher = Publisher(options, topic_options, pauses or ProcessPauses())
-        self.subscriptions = Subscriber(options.topic_prefix)
+        self.caution = Caution(options.probe_s)
+        self.publisher = Publisher(options, topic_options, pauses or ProcessPauses(), self.caution)
+        self.subscriptions = Subscriber(
+            options.topic_prefix, self.caution, options.filters_per_subscribe_max
+        )
         self._receiver = Receiver(options.topic_prefix, self.subscriptions)
         self._options = options
         self._partial = b""
+        self._oversized: OversizedPublish | None = None  # is being read over
+        self._filters_first = True
         self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
         self._transport = 0  # counts them
         self._keep_alive_s = options.keep_alive_s
@@ -165,31 +190,77 @@ class MqttSession:
 
     def receive(self, data: bytes, now: float) -> list[Output]:
         """Octets from the broker, cut anywhere."""
-        self._heard_at = now
+        self._heard_at = self.caution.heard_at = now
         if self._partial:
             data = self._partial + data
         effects: list[Output] = []
         try:
             end = self._receive_packets(data, now, effects)
         except BadPacketError as error:
-            return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
+            return [*effects, *self._drop(f"the broker sent what it may not send: {error}", now)]
         self._partial = data[end:]
-        if self.publisher.in_flight.has_waiting:
+        if self.caution.is_on:
+            effects += self.go_on(now)
+        elif self.publisher.in_flight.has_waiting:
             effects += self.publisher.pump(now)
         return effects
 
-    def closed(self) -> None:
-        """The transport is gone."""
+    def go_on(self, now: float) -> list[Output]:
+        """What had to wait for something else to be answered; readings and filters in turn."""
+        caution, publisher, subscriptions = self.caution, self.publisher, self.subscriptions
+        outputs = subscriptions.advance()
+        is_quiet = not publisher.in_flight and not caution.asks
+        if self._filters_first and is_quiet:
+            outputs += subscriptions.ask_alone(may_be_suspect=caution.is_trial_due)
+        if publisher.in_flight.has_waiting:
+            outputs += publisher.pump(now)
+        if not publisher.in_flight and not caution.asks:
+            may_be_suspect = caution.is_trial_due or not publisher.in_flight.has_waiting
+            outputs += subscriptions.ask_alone(may_be_suspect=False)
+            if may_be_suspect:
+                outputs += subscriptions.ask_alone(may_be_suspect=True)
+        self._filters_first = not self._filters_first
+        return outputs
+
+    def closed(self, now: float, *, by_broker: bool) -> list[Output]:
+        """The transport is gone. `by_broker`: it ended it, perhaps for something that was sent."""
+        outputs = self._look_for_cause(now, by_broker=by_broker)
         if self.phase is CONNECTING:
             # The broker may have begun a new session for this CONNECT, and will call it present
             # when it answers the next one: it need not know what the old one had released.
             self.publisher.in_flight.unrelease()
         self.phase = CLOSED
         self._partial = b""
+        self._oversized = None
         self._deadline_at = inf
         self._receiver.close()
         self.publisher.close()
         self.subscriptions.close()
+        return outputs
+
+    def _look_for_cause(self, now: float, *, by_broker: bool) -> list[Output]:
+        caution, in_flight = self.caution, self.publisher.in_flight
+        readings = [] if self.phase is not UP else [each for _, each in in_flight.in_order()]
+        asks = caution.asks
+        only = readings[0] if len(readings) == 1 and not asks else None
+        if self.phase is UP and by_broker and caution.alone is None:
+            self.subscriptions.ended_by_broker()
+        verdict = caution.closed(
+            now,
+            by_broker=by_broker and self.phase is UP,
+            only=only,
+            is_unanswered=bool(readings or asks),
+        )
+        outputs: list[Output] = [UpstreamEndExplained()] if verdict.is_known else []
+        guilty = verdict.guilty
+        if guilty is None:
+            return outputs
+        kind, _, name = guilty.key
+        if kind == READING:
+            return outputs + self.publisher.found_guilty(guilty, STRIKES_MAX)
+        if kind == FILTER:
+            return outputs + self.subscriptions.found_guilty(name)
+        return [*outputs, OwnTopicBlocked(name)]
 
     # From the engine
 
@@ -218,13 +289,39 @@ class MqttSession:
         """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         """
-        if self.phase is not UP:
+        if self.phase is not UP or self._is_own_blocked(topic):
             return []
         message = self._retained(topic, payload)
         if len(message.packet) > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
         self.said += 1
-        return [message]
+        return [message, *self._own_alone(topic)]
+
+    @property
+    def own_messages_max(self) -> int | None:
+        """How many may be said now; None for any number. Where something ends the connections it is
+        one at a time, when all else is answered.
+        """
+        caution, in_flight = self.caution, self.publisher.in_flight
+        if caution.degree != EVERYTHING and caution.alone is None:
+            return None
+        is_quiet = caution.alone is None and not in_flight and not caution.asks
+        return int(is_quiet and (caution.is_trial_due or not in_flight.has_waiting))
+
+    def _is_own_blocked(self, topic: str) -> bool:
+        caution = self.caution
+        return caution.has_blocked and caution.is_blocked(own_key(topic), 0, caution.heard_at)
+
+    def _own_alone(self, topic: str) -> list[Output]:
+        caution = self.caution
+        if not caution.is_on or caution.alone is not None:
+            return []
+        if caution.degree != EVERYTHING and not caution.is_suspect(
+            own_key(topic), caution.heard_at
+        ):
+            return []
+        caution.sent_alone(Alone(own_key(topic), needs_ping=True))
+        return [self.publisher.ping()]
 
     def stop(self) -> list[Output]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
@@ -242,12 +339,13 @@ class MqttSession:
         if self.phase is not UP or not is_answered or now + seconds < self.wake_at():
             return []
         self._pinged_at = now
-        return [Transmit(mqtt5.PingReqPacket().write())]
+        return [self.publisher.ping()]
 
     def wake_at(self) -> float:
-        if self.phase is UP:
-            return self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
-        return self._deadline_at
+        if self.phase is not UP:
+            return self._deadline_at
+        ping_at = self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
+        return min(ping_at, min(self.caution.wake_at(), self.publisher.paused_until))
 
     def handle_time(self, now: float) -> list[Output]:
         """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
@@ -257,12 +355,20 @@ class MqttSession:
             return self._connect(now)
         if self.phase is not UP:
             waited = self._options.connack_timeout_s
-            return [self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?")]
+            return self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?", now)
+        outputs: list[Output] = []
+        if now >= self.publisher.paused_until:
+            self.publisher.resume()
+            outputs += self.publisher.pump(now)
+        if self.caution.handle_time(now):
+            outputs += self.go_on(now)
+        if not self._keep_alive_s or now < self._pinged_at + self._keep_alive_s / 2:
+            return outputs
         if self._heard_at < self._pinged_at:
             silence = now - self._heard_at
-            return [self._drop(f"the broker has been silent for {silence:.0f} s")]
+            return [*outputs, *self._drop(f"the broker has been silent for {silence:.0f} s", now)]
         self._pinged_at = now
-        return [Transmit(mqtt5.PingReqPacket().write())]
+        return [*outputs, self.publisher.ping()]
 
     # Packets
 
@@ -270,6 +376,9 @@ class MqttSession:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
         while position < size and self.phase is not CLOSED:
+            if self._oversized is not None:
+                position = self._read_over(self._oversized, position, size, effects)
+                continue
             receive_run = _RUN_RECEIVERS.get(data[position])
             if receive_run is not None and self.phase is UP:
                 packet_ids = plain_answers(data, position)
@@ -280,9 +389,36 @@ class MqttSession:
             end = packet_end(data, position, self._options.packet_bytes_max)
             if end is None:
                 return position
+            if end < 0:
+                if self.phase is not UP:
+                    raise BadPacketError(f"a packet of {-end} bytes, more than we take")
+                self._oversized = oversized_publish(data, position, -end)
+                if self._oversized is None:
+                    return position
+                continue
             effects += self._receive_packet(data, position, end, now)
             position = end
         return size if self.phase is CLOSED else position
+
+    def _read_over(
+        self, oversized: OversizedPublish, start: int, end: int, effects: list[Output]
+    ) -> int:
+        """Rule 5; returns where the next packet begins."""
+        taken = min(oversized.left_bytes, end - start)
+        oversized.left_bytes -= taken
+        if oversized.left_bytes:
+            return start + taken
+        self._oversized = None
+        detail = (
+            f"{oversized.topic!r} from the broker: a packet of {oversized.size} bytes, more than "
+            f"the {self._options.packet_bytes_max} that it was asked to keep to"
+        )
+        effects.append(Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail))
+        if oversized.qos == 1:
+            effects.append(Transmit(mqtt5.PubAckPacket(oversized.packet_id).write()))
+        elif oversized.qos == 2:
+            effects.append(Transmit(mqtt5.PubRecPacket(oversized.packet_id).write()))
+        return start + taken
 
     def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Output]:
         if self.phase is UP and data[start] >> 4 == PUBLISH >> 4:
@@ -290,7 +426,7 @@ class MqttSession:
             if received is not None:
                 return self._received(received)
         if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
-            return [self._drop(NO_MQTT_5.format(code=data[end - 1]))]
+            return self._drop(NO_MQTT_5.format(code=data[end - 1]), now)
         packet, self._codes = read_packet(memoryview(data)[start:end])
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
@@ -302,33 +438,45 @@ class MqttSession:
         """As it came, though the codec may not know it."""
         return self._codes[0] if self._codes else int(packet.reason_code)
 
-    def _drop(self, reason: str) -> DropUpstream:
+    def _drop(self, reason: str, now: float, *, by_broker: bool = False) -> list[Output]:
         """Rule 3."""
-        self.closed()
-        return DropUpstream(reason)
+        return [*self.closed(now, by_broker=by_broker), DropUpstream(reason)]
 
     def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Output]:
         code = self._code_of(packet)
         if code >= REFUSED:
             self._heed_refusal(code)
             reason = spoken("CONNACK", code, packet.reason_str, packet.server_reference)
-            return [UpstreamRefused(reason), self._drop(reason)]
+            return [UpstreamRefused(reason), *self._drop(reason, now)]
         self.phase = UP
         self._heard_at = self._pinged_at = now
         self._keep_alive_s = self._options.keep_alive_s
         if packet.server_keep_alive is not None:
             self._keep_alive_s = packet.server_keep_alive
         self._retain_presence = packet.retain_available
-        effects: list[Output] = [self._presence(b"online")]
+        self.publisher.packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
+        self.caution.heard_at = now
+        self.caution.opened(
+            now,
+            lasts_s=min(self._keep_alive_s or LASTS_S, LASTS_S),
+            has_backlog=bool(self.publisher.in_flight.backlog.of_clients),
+        )
+        effects: list[Output] = []
+        if not self._is_own_blocked(self._options.presence_topic):
+            effects += [
+                self._presence(b"online"),
+                *self._own_alone(self._options.presence_topic),
+            ]
         if not packet.session_present:
             effects += self._receiver.forget_all()
         effects += self.subscriptions.open(
             identifiers_available=packet.subscription_id_available,
             is_resumed=packet.session_present,
+            packet_bytes_max=packet.max_packet_size,
         )
         if self._options.own_filter is not None:
             effects.append(self.subscriptions.subscribe_own_topic(self._options.own_filter))
-        resent = self.publisher.open(packet)
+        resent = self.publisher.open(packet, now)
         waiting = len(self.publisher.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
 
@@ -381,13 +529,16 @@ class MqttSession:
         self._receiver.forget_copies()
         return self.subscriptions.receive_unsuback(packet.packet_id)
 
-    def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Output]:
+    def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, now: float) -> list[Output]:
         code = self._code_of(packet)
         reason = spoken("DISCONNECT", code, packet.reason_str, packet.server_reference)
-        return [UpstreamRefused(reason), self._drop(reason)]
+        self.publisher.ended_for_pace(code)
+        dropped = self._drop(reason, now, by_broker=is_about_content(code))
+        return [UpstreamRefused(reason), *dropped]
 
     def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Output]:
-        return []  # that it came was noted with its octets
+        self.caution.ping_answered()
+        return []
 
     def _presence(self, word: bytes) -> Transmit:
         """At QoS 0: the connection itself is its guarantee."""

@@ -26,14 +26,18 @@ Rule 5: a filter is saved as it is subscribed to for the first time, until it ha
         What the broker sends for the subscriptions of a former life is as good as any; those that
         nobody wants any more are given up. One that a crash kept from being saved may be among
         them, so in a session of a former life copies are looked for whatever is wanted now.
+Rule 6: no packet is larger than the broker takes, and none has more filters than `filters_max`:
+        what the configuration says, and half of what the largest had that the broker ended a
+        connection on. What is suspected of that goes alone, and is refused in the broker's place
+        once it is found guilty (caution.py).
 
-Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
+Limits: FILTERS_PER_PACKET_MAX filters in a packet; packet ids for control are 535, and what
 finds none waits for an answer. The number of filters is bounded by the sessions' limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from zlib import crc32
 
@@ -41,24 +45,40 @@ import mqtt5
 
 from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
+from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, filter_key
 from gateway.core.mqtt.codec import BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
 
 FILTERS_PER_PACKET_MAX = 64
+PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
+# Of SUBSCRIBE without its filters: fixed header, packet id and properties; and of each filter.
+HEAD_BYTES_MAX = 5 + 2 + 1 + 5
+FILTER_HEAD_BYTES = 2 + 1
 REFUSED = 0x80
 PLAIN = 2  # the identifier of all filters without wildcards
 IDENTIFIERS = (1 << 27) - 2  # even ones above that, within the 28 bits there are
 # SUBSCRIBE packets that wait for an answer: two for each filter, and one id left to give up with.
 ASKED_MAX = CONTROL_ID_LAST - CONTROL_ID_FIRST - 1
 WILDCARD_QOS = 2
+ENDS = "the broker ended the connection each time when this filter was subscribed to"
+BLOCKED = "the broker has ended the connection for this filter; it is tried again after a while"
+TOO_LONG = "the filter does not fit into the {limit} bytes that the broker takes in a packet"
 UNSAID = -1  # in place of a packet id
 UNASKED = -1  # in place of a QoS: of a former connection or life, and not asked for in this one
 
 
 class Subscriber:
-    def __init__(self, topic_prefix: str) -> None:
+    def __init__(
+        self,
+        topic_prefix: str,
+        caution: Caution | None = None,
+        filters_max: int = FILTERS_PER_PACKET_MAX,
+    ) -> None:
+        self.filters_max = filters_max
+        self._caution = caution or Caution(0.0)
+        self._packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._prefix = topic_prefix
         self._wanted: dict[str, int] = {}
         # What the broker may have from us, and is saved: at which QoS, when it has answered.
@@ -169,16 +189,100 @@ class Subscriber:
         """Send what may be sent now."""
         if not self.is_open:
             return []
+        if self._caution.is_on:
+            return self._advance_carefully()
+        return self._advance()
+
+    def _advance(self) -> list[Output]:
         effects: list[Output] = []
         low = self._too_low()
         while low and len(self._asked) < ASKED_MAX:
-            effects.append(self._raise(low[:FILTERS_PER_PACKET_MAX]))
-            del low[:FILTERS_PER_PACKET_MAX]
+            filters = self._fitting(low)
+            effects.append(self._raise(filters))
+            del low[: len(filters)]
         while self._missing and not low and len(self._asked) < ASKED_MAX:
             effects += self._subscribe_next()
         if self.acknowledged and self._stale and not self._giving_up:
-            effects.append(self._unsubscribe())
+            effects += self._unsubscribe()
+        self._caution.asks = len(self._asked) + len(self._giving_up)
         return effects
+
+    def _advance_carefully(self) -> list[Output]:
+        """As `advance`, but for what is blocked and suspected; one filter at a time if everything
+        goes alone. `try_suspect` and `ask_alone` send those.
+        """
+        caution = self._caution
+        effects = self._refuse_blocked()
+        if caution.degree == EVERYTHING or caution.alone is not None:
+            return effects
+        suspects = [each for each in self._missing if self._is_suspect(each)]
+        held = {each: self._missing.pop(each) for each in suspects}
+        effects += self._advance()
+        self._missing |= held
+        return effects
+
+    def ask_alone(self, *, may_be_suspect: bool) -> list[Output]:
+        """The next one, if nothing else is unanswered: for the caller to see, but for our own."""
+        caution = self._caution
+        if not self.is_open or caution.alone is not None or self.unanswered is not None:
+            return []
+        is_all = caution.degree == EVERYTHING
+        for topic_filter in [*self._missing]:
+            is_suspect = self._is_suspect(topic_filter)
+            if is_suspect if may_be_suspect else (is_all and not is_suspect):
+                caution.sent_alone(Alone(filter_key(topic_filter)))
+                retained = self._missing.pop(topic_filter)
+                others, self._missing = self._missing, {topic_filter: retained}
+                effects = self._subscribe_next()
+                self._missing = others | self._missing
+                self._caution.asks = len(self._asked)
+                return effects
+        if is_all and self.acknowledged and self._stale:
+            caution.sent_alone(Alone(filter_key(next(iter(self._stale)))))
+            effects = self._unsubscribe()
+            self._caution.asks = len(self._giving_up)
+            return effects
+        return []
+
+    def _is_suspect(self, topic_filter: str) -> bool:
+        return self._caution.is_suspect(filter_key(topic_filter), self._caution.heard_at)
+
+    def _refuse_blocked(self) -> list[Output]:
+        caution = self._caution
+        if not caution.has_blocked:
+            return []
+        blocked = [
+            each
+            for each in self._missing
+            if caution.is_blocked(filter_key(each), 0, caution.heard_at)
+        ]
+        return [effect for each in blocked for effect in self._refuse(each, BLOCKED)]
+
+    def _refuse(self, topic_filter: str, reason: str) -> list[Output]:
+        """In the broker's place."""
+        self._missing.pop(topic_filter, None)
+        effects: list[Output] = []
+        if topic_filter in self._saved:
+            self._stale.pop(topic_filter, None)
+            self._unanswered.pop(topic_filter, None)
+            effects += self._forget(topic_filter)
+        self._lose(topic_filter)
+        return [*effects, FilterRefused(topic_filter, reason)]
+
+    def _lose(self, topic_filter: str) -> None:
+        """The broker does not let us have it."""
+        if topic_filter in self._always:
+            self._wanted.pop(topic_filter, None)
+            self._wildcards.discard(topic_filter)
+        elif topic_filter in self._wanted:
+            self._refused.add(topic_filter)
+
+    def found_guilty(self, topic_filter: str) -> list[Output]:
+        """The broker ended the connection for it."""
+        if topic_filter in self._wanted:
+            return self._refuse(topic_filter, ENDS)
+        self._stale.pop(topic_filter, None)  # to give it up was the cause
+        return self._forget(topic_filter) if topic_filter in self._saved else []
 
     def subscribe_own_topic(self, topic: str) -> Transmit:
         """Subscribe to what no client's filter can match; only of a refusal the engine hears."""
@@ -190,11 +294,18 @@ class Subscriber:
 
     # From the connection
 
-    def open(self, *, identifiers_available: bool, is_resumed: bool = True) -> list[Output]:
+    def open(
+        self,
+        *,
+        identifiers_available: bool,
+        is_resumed: bool = True,
+        packet_bytes_max: int | None = None,
+    ) -> list[Output]:
         """A new connection: subscribe to everything again, for what changed while we were away.
-        `is_resumed`: the broker knows our session.
+        `is_resumed`: the broker knows our session; `packet_bytes_max`: so much it takes.
         """
         self.is_open = True
+        self._packet_bytes_max = packet_bytes_max or PACKET_BYTES_MAX
         self._is_heir = self._is_heir and is_resumed
         self.tells_retained = identifiers_available
         self._asked.clear()
@@ -221,8 +332,16 @@ class Subscriber:
     def close(self) -> None:
         self.is_open = False
 
+    def ended_by_broker(self) -> None:
+        """Perhaps because a packet had too many filters, if it has not answered it."""
+        largest = max(map(len, self._asked.values()), default=0)
+        largest = max(largest, *map(len, self._giving_up.values()), 0, 0)
+        if largest > 1:
+            self.filters_max = max(1, min(self.filters_max, largest) // 2)
+
     def receive_suback(self, packet_id: int, codes: list[int]) -> list[Output]:
         filters = self._asked.pop(packet_id, [])
+        self._answered()
         if filters and len(codes) != len(filters):
             raise BadPacketError(f"SUBACK with {len(codes)} codes for {len(filters)} filters")
         effects: list[Output] = []
@@ -240,17 +359,22 @@ class Subscriber:
             else:
                 self._stale.pop(topic_filter, None)
                 effects += self._forget(topic_filter)
-                if topic_filter in self._always:
-                    del self._wanted[topic_filter]
-                    self._wildcards.discard(topic_filter)
-                elif topic_filter in self._wanted:
-                    self._refused.add(topic_filter)
+                self._lose(topic_filter)
                 effects.append(FilterRefused(topic_filter, spoken("SUBACK", code, None)))
         return effects + self.advance()
 
+    def _answered(self) -> None:
+        caution = self._caution
+        caution.asks = len(self._asked) + len(self._giving_up)
+        alone = caution.alone
+        if alone is not None and alone.reading is None and not (caution.asks or alone.needs_ping):
+            caution.answered()
+
     def receive_unsuback(self, packet_id: int) -> list[Output]:
         effects: list[Output] = []
-        for topic_filter in self._giving_up.pop(packet_id, []):
+        given_up = self._giving_up.pop(packet_id, [])
+        self._answered()
+        for topic_filter in given_up:
             if not self._is_asked(topic_filter):  # or it was asked for again meanwhile
                 effects += self._forget(topic_filter)
         return effects + self.advance()
@@ -286,9 +410,11 @@ class Subscriber:
     def _subscribe_next(self) -> list[Output]:
         """A filter with wildcards, or those without that want their retained messages alike."""
         first, retained = next(iter(self._missing.items()))
+        if self._size(first) > self._packet_bytes_max - HEAD_BYTES_MAX:
+            return self._refuse(first, TOO_LONG.format(limit=self._packet_bytes_max))
         filters = [first]
         if first not in self._wildcards:
-            filters = self._alike(retained)
+            filters = self._fitting(self._alike(retained))
         effects: list[Output] = []
         for topic_filter in filters:
             del self._missing[topic_filter]
@@ -320,7 +446,21 @@ class Subscriber:
             for key, value in self._missing.items()
             if value is retained and key not in wildcards
         )
-        return list(islice(alike, FILTERS_PER_PACKET_MAX))
+        return list(islice(alike, self.filters_max))
+
+    def _size(self, topic_filter: str) -> int:
+        return FILTER_HEAD_BYTES + len((self._prefix + topic_filter).encode())
+
+    def _fitting(self, filters: Iterable[str]) -> list[str]:
+        """The first ones, as many as may go in a packet; one at least."""
+        fitting: list[str] = []
+        left = self._packet_bytes_max - HEAD_BYTES_MAX
+        for topic_filter in islice(filters, self.filters_max):
+            left -= self._size(topic_filter)
+            if left < 0 and fitting:
+                break
+            fitting.append(topic_filter)
+        return fitting
 
     def _subscribe(self, filters: list[str], *, live: bool, answers: list[str]) -> Transmit:
         """`answers`: the filters of which SUBACK will decide."""
@@ -346,8 +486,12 @@ class Subscriber:
         )
         return Transmit(packet.write())
 
-    def _unsubscribe(self) -> Transmit:
-        filters = list(self._stale)[:FILTERS_PER_PACKET_MAX]
+    def _unsubscribe(self) -> list[Output]:
+        is_one = self._caution.degree == EVERYTHING
+        filters = self._fitting(islice(self._stale, 1 if is_one else None))
+        if self._size(filters[0]) > self._packet_bytes_max - HEAD_BYTES_MAX:
+            del self._stale[filters[0]]
+            return self._forget(filters[0])  # the broker took it when it took longer ones
         for topic_filter in filters:
             del self._stale[topic_filter]
             self._saved[topic_filter] = UNASKED
@@ -355,7 +499,7 @@ class Subscriber:
         packet_id = self._new_packet_id()
         self._giving_up[packet_id] = filters
         patterns = [self._prefix + topic_filter for topic_filter in filters]
-        return Transmit(mqtt5.UnsubscribePacket(packet_id, patterns).write())
+        return [Transmit(mqtt5.UnsubscribePacket(packet_id, patterns).write())]
 
     def _new_packet_id(self) -> int:
         """The next one that no answer is due for; ASKED_MAX leaves one always."""
@@ -382,7 +526,9 @@ def identifier_of(topic_filter: str) -> int:
 
 
 def is_replay(subscriptions: Sequence[int], *, retain: bool) -> bool:
-    """Whether the broker had retained the message, and it is no live publication (rule 2)."""
+    """Whether the broker had retained the message, and it is no live publication (rule 2). Artemis
+    sends a retained message with the identifiers of all our subscriptions that match; one is odd.
+    """
     if not subscriptions:
         return retain
-    return retain and all(identifier % 2 for identifier in subscriptions)
+    return retain and any(identifier % 2 for identifier in subscriptions)

@@ -20,6 +20,9 @@ Rule 2: without the journal (full, or failing) the broker alone must settle; whi
 Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
         offered again (deferred.py).
 Rule 4: what is kept until it is ingested (custody/) is stored first, whatever its QoS above 0.
+Rule 5: what was acknowledged and the broker refuses for good, and what it ends the connection for,
+        is set aside (aside.py). What would be refused is refused before it is stored, so that a
+        QoS 2 reading is not completed first.
 
 Full: the journal by its budget; readings in memory by `inflight.py`. Beyond `OVERFLOW` readings
 waiting in memory, all that follow are parked until the backlog is gone. QoS 0 readings behind one
@@ -34,12 +37,14 @@ from math import inf
 
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, FinishRun, ReadBacklog, Store, Transmit, Unqueue
-from gateway.core.events import Output, ReadingRefused
-from gateway.core.mqtt.publisher import Publisher
+from gateway.core.events import Output, ReadingRefused, ReadingSetAside
+from gateway.core.mqtt.caution import reading_key
+from gateway.core.mqtt.publisher import BLOCKED, Publisher
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId
 from gateway.core.topic_options import Acknowledge, OptionsByTopic, ReadingOptions
 from gateway.core.topic_options import UplinkOptions as UplinkOptions
+from gateway.core.uplink.aside import Aside
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.deferred import Deferred
 from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
@@ -92,6 +97,8 @@ class Uplink:
         self._qos0_order = Qos0Order()
         self._storing_of = self._qos0_order.storing
         self._deferred = Deferred(self._in_flight)
+        self.aside = Aside()
+        self._caution = publisher.caution
         self._is_overflowing = False
 
     # From the sessions
@@ -101,6 +108,8 @@ class Uplink:
         qos = reading.qos
         self.taken[qos] += 1
         options = self._options.of(reading.topic)
+        if self._caution.has_blocked and self._publisher.is_blocked(reading, now):
+            return self._refuse_for_broker(reading, now)
         if (  # nearly always, so it takes no detour
             options.goes_straight[qos]
             and self._publisher.is_open
@@ -144,6 +153,8 @@ class Uplink:
                 effects += self._pending_wills.acknowledged(reading)
             if self._indeterminate.is_any:
                 self._indeterminate.let_go(reading)
+            if self.aside.is_sending:
+                effects += self.aside.stored(reading)
             way = ways.pop(reading)
             if way is _PASS_ON:
                 effects += self._pass_on(reading, now, ahead=self._is_before_queued(reading))
@@ -270,9 +281,47 @@ class Uplink:
             return [dropped, *self._tell(reading, news.return_code, now), *self._finished(reading)]
         if news.return_code == ReturnCode.CONGESTION and self._deferred.take(reading, now):
             return [Dropped(news.reason, reading.client_id, news.detail, count=0)]
-        return [dropped, *self._finished(reading)]
+        if reading.qos == 0 or reading in self._pending_wills:
+            return [dropped, *self._finished(reading), *self._tell(reading, news.return_code, now)]
+        return self._set_aside(reading, news.detail)
+
+    def set_aside(self, news: ReadingSetAside, now: float) -> list[Output]:
+        """The broker ends the connection for a reading. A sensor that waits for it is refused, and
+        an operator can see it all the same.
+        """
+        reading = news.reading
+        outputs: list[Output] = []
+        if reading.record < 0 or reading in self.storing:
+            detail = f"{reading.topic!r}: {news.detail}"
+            outputs.append(Dropped(Reason.BROKER_REFUSED, reading.client_id, detail))
+            outputs += self._tell(reading, ReturnCode.NOT_SUPPORTED, now)
+        elif reading in self._pending_wills:
+            outputs += self._pending_wills.refused(reading, ReturnCode.NOT_SUPPORTED, now)
+        return [*outputs, *self._set_aside(reading, news.detail)]
+
+    def _set_aside(self, reading: Reading, reason: str) -> list[Output]:
+        return self.aside.take(reading, reason, self._publisher.unix_ms_now(reading))
+
+    def aside_saved(self, reading: Reading) -> list[Output]:
+        """It is durable there."""
+        return self._finished(reading)
+
+    def _refuse_for_broker(self, reading: Reading, now: float) -> list[Output]:
+        detail = f"{reading.topic!r}: {BLOCKED}"
+        dropped = Dropped(Reason.BROKER_REFUSED, reading.client_id, detail)
+        return [dropped, *self._tell(reading, ReturnCode.NOT_SUPPORTED, now)]
 
     # From the operator
+
+    def send_aside(self, number: int, now: float) -> list[Output] | None:
+        """Send a reading once more that was set aside; it stays there until the journal has it.
+        None if it is not there.
+        """
+        reading = self.aside.send_again(number, now)
+        if reading is None:
+            return None
+        self._caution.forgive(reading_key(reading))
+        return [*self._store_first(reading, now), *self._pump(now)]
 
     def pause_drain(self, *, is_paused: bool) -> list[Output]:
         """Leave what is parked where it is, or let it go on; what was read back goes on anyway."""
@@ -331,6 +380,10 @@ class Uplink:
             client_id
         ):  # it would overtake them
             return self._refuse(reading, Reason.JOURNAL_FAILED, now)
+        refused = None if reading.epoch else self._publisher.too_large(reading)
+        if refused is not None:
+            dropped = Dropped(Reason.PAYLOAD_TOO_LARGE, client_id, refused)
+            return [dropped, *self._tell(reading, ReturnCode.NOT_SUPPORTED, now)]
         if not reading.epoch:
             self._publisher.tag(reading)
         session = self._sessions.get(client_id)
@@ -370,6 +423,8 @@ class Uplink:
     def _kept(self, reading: Reading, sent: Output | None, now: float) -> list[Output]:
         """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
+            if self._caution.is_on:
+                return self._pump(now)
             if not self._is_overflowing and len(self._in_flight.waiting) >= self._overflow:
                 self._begin_overflow()
             return []
@@ -460,6 +515,8 @@ class Uplink:
     # What ends
 
     def _tell(self, reading: Reading, return_code: int, now: float) -> list[Output]:
+        if self.aside.is_sending and self.aside.not_stored(reading):
+            return []
         if reading in self._pending_wills:
             return self._pending_wills.refused(reading, return_code, now)
         session = self._sessions.get(reading.client_id)

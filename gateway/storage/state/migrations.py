@@ -77,6 +77,14 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> No
     for step in steps:
         if step.version > found:
             _apply(connection, step)
+    _add_tables(connection)
+
+
+def _add_tables(connection: sqlite3.Connection) -> None:
+    """Those that an older version need not know, so that it still opens the database."""
+    for statement in statements(schema()):
+        if "CREATE TABLE IF NOT EXISTS" in statement:
+            connection.execute(statement)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -12,6 +12,8 @@ from itertools import groupby
 from typing import Any
 
 from gateway.core.state_records import (
+    AsideDeleted,
+    AsideRecord,
     Change,
     ClientId,
     ClientRecord,
@@ -111,6 +113,8 @@ _WAYS: dict[type, _Way] = {
     DueWillDeleted: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
     PermitRecord: _Way(astuple, ("REPLACE INTO permits VALUES (?)",)),
     PermitDeleted: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
+    AsideRecord: _Way(astuple, (f"REPLACE INTO aside VALUES ({'?, ' * 11}?)",)),
+    AsideDeleted: _Way(astuple, ("DELETE FROM aside WHERE number = ?",)),
 }
 
 
@@ -126,6 +130,7 @@ _MAKING_ROOM = frozenset(
         FilterDeleted,
         DueWillDeleted,
         PermitDeleted,
+        AsideDeleted,
         SessionRecord,
     }
 )
@@ -242,6 +247,20 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("unix_ms", 0, 0x7FFFFFFFFFFFFFFF),
     ),
     "permits": (_text("client_id"),),
+    "aside": (
+        _number("number", 1, 0x7FFFFFFFFFFFFFFF),
+        _text("client_id"),
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 0, 2),
+        _number("retain", 0, 1),
+        _number("epoch", 0, 0x7FFFFFFF),
+        _number("sequence", -1, 0x7FFFFFFFFFFFFFFF),
+        _number("packet_id", 0, 0xFFFF),
+        _number("unix_ms", 0, 0x7FFFFFFFFFFFFFFF),
+        _number("set_aside_ms", 0, 0x7FFFFFFFFFFFFFFF),
+        "typeof(reason) = 'text'",
+    ),
 }
 _OF_CLIENTS = ("topics", "subscriptions", "messages")
 _TEXTS = {
@@ -253,6 +272,7 @@ _TEXTS = {
     "filters": ("topic_filter",),
     "due_wills": ("client_id", "topic"),
     "permits": ("client_id",),
+    "aside": ("client_id", "topic", "reason"),
 }
 
 
@@ -317,6 +337,7 @@ class RowReader:
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
             due_wills=list(self._due_wills()),
             permits=[ClientId(name) for (name,) in select("SELECT * FROM permits ORDER BY 1")],
+            aside=list(self.aside()),
         )
 
     def _sessions(self) -> Iterable[SessionRecord]:
@@ -338,6 +359,13 @@ class RowReader:
                 next_topic_id=next_topic_id,
                 next_position=next_position,
             )
+
+    def aside(self) -> Iterable[AsideRecord]:
+        """Readings that are set aside, the oldest first."""
+        for number, client_id, topic, payload, qos, retain, *rest in self._select(
+            "SELECT * FROM aside ORDER BY number"
+        ):
+            yield AsideRecord(number, ClientId(client_id), topic, payload, qos, bool(retain), *rest)
 
     def _due_wills(self) -> Iterable[DueWillRecord]:
         for client_id, topic, payload, qos, retain, *tag in self._select(

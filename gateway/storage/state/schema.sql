@@ -102,6 +102,23 @@ CREATE TABLE permits (
     client_id TEXT NOT NULL PRIMARY KEY
 ) WITHOUT ROWID;
 
+-- Readings that the broker does not take, with their delivery tag. An older Tidegate knows nothing of
+-- this table and leaves it as it is, so it is no step of migrations.py: it is made where it is missing.
+CREATE TABLE IF NOT EXISTS aside (
+    number       INTEGER NOT NULL PRIMARY KEY,
+    client_id    TEXT    NOT NULL,
+    topic        TEXT    NOT NULL,
+    payload      BLOB    NOT NULL,
+    qos          INTEGER NOT NULL,
+    retain       INTEGER NOT NULL,
+    epoch        INTEGER NOT NULL,
+    sequence     INTEGER NOT NULL,
+    packet_id    INTEGER NOT NULL,
+    unix_ms      INTEGER NOT NULL,
+    set_aside_ms INTEGER NOT NULL,
+    reason       TEXT    NOT NULL
+) WITHOUT ROWID;
+
 -- Empty but for moments: what is put in and taken out leaves free pages in the file (see room.py).
 CREATE TABLE room (
     filling BLOB NOT NULL

@@ -16,6 +16,8 @@ loop.
   alone makes no wait short again. That takes a connection that has lasted `lasts_s`, or one on
   which the broker acknowledged something, unless SHORT_MAX connections in a row did not last:
   then the waits grow to the maximum, the log has a line in ten minutes, and `unstable` says why.
+  An end of which the session above knows the cause (`explained`) counts as none of these, up to
+  EXPLAINED_MAX in a row.
 - What the broker does not take is held up to `unsent_bytes_max`; beyond that the connection is
   dropped. The session above is expected to stop writing long before, by `unsent_bytes`.
 """
@@ -53,6 +55,7 @@ UNSENT_BYTES_MAX = 16 << 20
 DROP_S_MAX = 1.0  # how long a dropped connection may take to send what was written
 STOP_S_MAX = 1.5  # the same when the gateway stops
 LASTS_S = 30.0
+EXPLAINED_MAX = 30
 SHORT_MAX = 3  # connections in a row that did not last, before acknowledgements no longer count
 SHORT_HINT = (
     "; connections do not last: another client may be using our client id, or the broker does not "
@@ -93,7 +96,7 @@ class BrokerLink:
         tls: ssl.SSLContext | None,
         on_open: Callable[[], None],
         on_bytes: Callable[[bytes], None],
-        on_closed: Callable[[str], None],
+        on_closed: Callable[[str, bool], None],
         on_room: Callable[[], None],
         connect_timeout_s: float,
         reconnect_delay_s_min: float,
@@ -102,7 +105,9 @@ class BrokerLink:
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
         lasts_s: float = LASTS_S,
     ) -> None:
-        """`lasts_s`: after so long an accepted connection counts as one that lasts."""
+        """`on_closed`: why, and whether the broker ended it. `lasts_s`: after so long an accepted
+        connection counts as one that lasts.
+        """
         self.state = LinkState.STOPPED
         self.reason: str | None = None  # why there is no session; None while it is accepted
         self.next_try_at: float | None = None  # monotonic seconds, while WAITING
@@ -121,6 +126,8 @@ class BrokerLink:
         self._short = 0  # accepted connections in a row that did not last
         self._lasting: asyncio.TimerHandle | None = None  # while one may still turn out short
         self._short_reason = ""
+        self._is_explained = False
+        self._explained = 0  # ends in a row, since a connection lasted
         self.awaits_progress = False  # accepted, and nothing was acknowledged since
         self._was_there = False
         self._down_since: float | None = None
@@ -212,9 +219,15 @@ class BrokerLink:
         if self._short < SHORT_MAX:
             self._succeeded()
 
+    def explained(self) -> None:
+        """What this connection ends for, or has just ended for, is known and is not sent again at
+        once.
+        """
+        self._is_explained = True
+
     def _lasted(self) -> None:
         self._lasting = None
-        self._short = 0
+        self._short = self._explained = 0
         self._succeeded()
 
     def _succeeded(self) -> None:
@@ -259,7 +272,7 @@ class BrokerLink:
             failure, reason = diagnose_end(
                 error, self._host, self._port, tls=self._tls is not None, answered=answered
             )
-        self._on_closed(reason)
+        self._on_closed(reason, failure is BrokerFailure.CLOSED)
         return failure, reason
 
     # Helpers
@@ -274,7 +287,8 @@ class BrokerLink:
             if self._lasting is not None:
                 self._lasting.cancel()
                 self._lasting = None
-                self._short, self._short_reason = self._short + 1, reason
+                self._ended_short(reason)
+            self._is_explained = False
             delay_s = self._backoff.next_delay_s()
             self._record_failure(failure, reason, delay_s)
             self.state, self.next_try_at = LinkState.WAITING, now() + delay_s
@@ -282,6 +296,13 @@ class BrokerLink:
                 async with asyncio.timeout(delay_s):
                     await self._hurry.wait()
             self._hurry.clear()
+
+    def _ended_short(self, reason: str) -> None:
+        if self._is_explained and self._explained < EXPLAINED_MAX:
+            self._explained += 1
+            self._backoff.reset()
+            return
+        self._short, self._short_reason = self._short + 1, reason
 
     async def _one_connection(self) -> tuple[BrokerFailure, str]:
         """From the look-up of the name to the end of the connection, and why it ended."""

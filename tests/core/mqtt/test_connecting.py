@@ -52,7 +52,7 @@ def test_another_password_is_told_with_the_next_connection() -> None:
     session = MqttSession(options(username="gw", password=b"old"))
     connected(session)
     session.use("gw-2", b"new")
-    session.closed()
+    session.closed(0.0, by_broker=False)
     packet = connect_packet(session)
     assert (packet.client_id, packet.username, packet.password) == ("tidegate-gh", "gw-2", b"new")
 
@@ -135,7 +135,7 @@ def test_a_broker_that_retains_nothing_gets_readings_without_the_flag() -> None:
     sent = session.publisher.publish(reading)
     assert isinstance(sent, Transmit)
     assert not readings([sent])[0].retain
-    session.closed()
+    session.closed(0.0, by_broker=False)
     (again,) = readings(connected(session, session_present=True, retain_available=True))
     assert again.retain, "the sensor asked for it, and this broker can"
 

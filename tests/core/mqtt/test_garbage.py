@@ -102,7 +102,8 @@ def test_a_stream_may_come_in_any_pieces(sizes: list[int]) -> None:
         ("10 00", ""),
         ("c0 00", "PINGREQ while up"),
         ("30 ff ff ff ff", "a packet length of more than four octets"),
-        ("30 ff ff 3f", "a packet of 1048579 octets, more than the 1000 we take"),
+        ("90 ff ff 3f", "a packet of 1048579 bytes, more than we take"),
+        ("36 ff ff 3f 00 01 61 00 01", "a PUBLISH whose topic goes beyond its end"),
         ("30 04 0005 61 00", "Invalid remaining length"),
         ("36 00", ""),
         ("40 00", ""),
@@ -125,7 +126,7 @@ def test_nothing_may_come_before_connack(packet: bytes) -> None:
     session = MqttSession(options())
     connected(session)
     session.publisher.publish(new_reading())
-    session.closed()
+    session.closed(0.0, by_broker=False)
     session.opened(1.0)
     (drop,) = session.receive(packet + CONNACK, 1.0)
     assert isinstance(drop, DropUpstream)

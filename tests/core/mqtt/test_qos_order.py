@@ -93,7 +93,7 @@ def test_at_a_broker_without_qos_2_nobody_waits() -> None:
 def test_what_waits_goes_out_in_its_turn_after_a_break(session_present: bool) -> None:
     session = session_up()
     publish(session, new_reading(b"1", 2), new_reading(b"2", 1), new_reading(b"3", 2))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     publish(session, new_reading(b"4", 1))
     assert payloads(connected(session, session_present=session_present)) == [b"1"]
     assert complete(session, 1) == [b"2", b"3"]
@@ -103,7 +103,7 @@ def test_what_waits_goes_out_in_its_turn_after_a_break(session_present: bool) ->
 def test_a_refused_qos_2_reading_sets_those_behind_it_free() -> None:
     session = session_up()
     publish(session, new_reading(b"1", 2), new_reading(b"2", 1))
-    assert payloads(session.receive(pubrec(1, 0x97), 0.0)) == [b"2"]
+    assert payloads(session.receive(pubrec(1, 0x83), 0.0)) == [b"2"]
 
 
 def test_the_window_holds_for_those_that_were_aside() -> None:

@@ -69,7 +69,8 @@ def test_a_message_arrives_as_it_was_published() -> None:
         ([EPOCH | 3], True, True),
         ([EPOCH | 3], False, False),
         ([EPOCH | 2], True, False),
-        ([EPOCH | 3, EPOCH | 4], True, False),
+        ([EPOCH | 3, EPOCH | 4], True, True),
+        ([EPOCH | 2, EPOCH | 4], True, False),
         ([], True, True),
         ([], False, False),
     ],
@@ -115,7 +116,7 @@ def test_it_is_acknowledged_on_its_own_connection_or_when_it_comes_again(qos: in
     session = session_up()
     octets = publication("a", b"on", qos, 7, dup=True)
     (arrived,) = arrivals(session.receive(octets, 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     assert session.acknowledge(arrived) == []
     connected(session, session_present=True)
     assert session.acknowledge(arrived) == [], "the broker has not said it on this one"
@@ -128,7 +129,7 @@ def test_what_comes_again_while_it_is_in_our_hands_is_passed_on_once(qos: int) -
     session = session_up()
     octets = publication("a", b"on", qos, 7, dup=True)
     (arrived,) = arrivals(session.receive(octets, 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     assert session.receive(octets, 2.0) == []
     assert len(packets(session.acknowledge(arrived))) == 1, "on the connection it came on last"
@@ -138,7 +139,7 @@ def test_what_comes_again_while_it_is_in_our_hands_is_passed_on_once(qos: int) -
 def test_a_qos_1_message_that_is_no_repeat_is_another_one_under_the_same_id() -> None:
     session = session_up()
     (first,) = arrivals(session.receive(publication("a", b"on", 1, 7), 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     (second,) = arrivals(session.receive(publication("a", b"on", 1, 7), 2.0))
     (third,) = arrivals(session.receive(publication("a", b"off", 1, 7, dup=True), 2.0))
@@ -171,7 +172,7 @@ def test_pubrel_of_an_unknown_id_is_told_so_once_everything_before_is_durable() 
 def test_pubcomp_is_not_said_on_another_connection() -> None:
     session = session_up()
     (waiting,) = news(WhenSaved, session.receive(PUBREL, 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     (word,) = waiting.then
     assert isinstance(word, UpstreamReleaseSaved)
@@ -185,7 +186,7 @@ def test_a_repeat_after_a_break_is_one_only_for_a_broker_that_knows_the_session(
     session = session_up()
     (arrived,) = arrivals(session.receive(publication("a", b"on", 2, 7), 1.0))
     session.keep(arrived)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=session_present)
     assert (Save(PacketsDeleted()) in effects) is not session_present
     effects = session.receive(publication("a", b"on", 2, 7, dup=session_present), 2.0)
@@ -205,7 +206,7 @@ def test_what_a_former_life_had_in_its_hands_is_passed_on_no_second_time() -> No
 def test_other_contents_under_a_known_packet_id_are_another_message() -> None:
     session = session_up()
     session.receive(publication("a", b"on", 2, 7), 1.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     (arrived,) = arrivals(session.receive(publication("a", b"off", 2, 7), 2.0))
     assert session.keep(arrived)[0] == Save(PacketRecord(7, contents_of("a", b"off", 2)))
@@ -280,14 +281,14 @@ def test_a_copy_of_what_comes_again_is_one_too() -> None:
     session = overlapping()
     octets = publication("a/b", b"on", 2, 7, by=[FIRST])
     session.receive(octets, 2.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     copy = publication("a/b", b"on", 2, 8, by=[SECOND])
     assert payloads(session.receive(octets + copy, 3.0)) == []
 
 
 def after_a_break(session: MqttSession) -> MqttSession:
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     return session
 
@@ -345,7 +346,7 @@ def test_what_did_not_say_for_which_subscription_it_came_has_no_copies() -> None
 def test_copies_end_with_the_brokers_session() -> None:
     session = overlapping()
     session.receive(publication("a/b", b"on", 2, 7, by=[FIRST]), 2.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=False)
     again = publication("a/b", b"on", 2, 8, dup=True, by=[SECOND])
     assert payloads(session.receive(again, 3.0)) == [b"on"]
@@ -387,7 +388,7 @@ def test_a_message_before_a_change_and_an_equal_one_after_it_are_two(word: bytes
 def test_a_message_before_a_break_and_an_equal_one_after_it_are_two() -> None:
     session = overlapping()
     session.receive(publication("a/b", by=[FIRST]), 2.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     assert payloads(session.receive(publication("a/b", by=[SECOND]), 3.0)) == [b"on"]
 

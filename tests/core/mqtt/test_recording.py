@@ -87,7 +87,7 @@ def test_a_record_that_is_durable_after_a_break_releases_nothing() -> None:
     session = session_up()
     session.publisher.publish(stored())
     release = asked(session.receive(pubrec(1), 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     assert session.publisher.recorded(release) == [], "there is no connection"
     effects = connected(session, session_present=True)
     assert pubrels(effects) == []
@@ -97,7 +97,7 @@ def test_a_record_that_is_durable_after_a_break_releases_nothing() -> None:
 def test_connect_waits_until_what_the_broker_received_counts_no_more() -> None:
     session = session_up()
     session.publisher.publish(stored())
-    session.closed()
+    session.closed(0.0, by_broker=False)
     (record,) = session.opened(2.0)
     assert isinstance(record, RecordConnect)
     assert isinstance(record.then, ConnectRecorded)
@@ -112,10 +112,10 @@ def test_connect_waits_for_what_waits_again_with_half_of_it_at_the_broker() -> N
     for reading in readings:
         session.publisher.publish(reading)
     asked(session.receive(pubrec(2), 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True, receive_max=1)
     session.publisher.in_flight.withdraw(1)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     assert len(news(RecordConnect, session.opened(2.0))) == 1
 
 
@@ -129,14 +129,14 @@ def test_connect_waits_for_nothing_that_is_not_on_record(
 ) -> None:
     session = session_up(trust_session=trust_session)
     session.publisher.publish(stored(qos=qos, record=record))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     assert len(only(mqtt5.ConnectPacket, session.opened(2.0))) == 1
 
 
 def test_connect_does_not_wait_for_ever_for_a_journal_that_fails() -> None:
     session = session_up()
     session.publisher.publish(stored())
-    session.closed()
+    session.closed(0.0, by_broker=False)
     session.opened(2.0)
     assert session.wake_at() == 2.0 + RECORD_S
     assert session.handle_time(2.0 + RECORD_S - 0.1) == []
@@ -146,9 +146,9 @@ def test_connect_does_not_wait_for_ever_for_a_journal_that_fails() -> None:
 def test_a_record_for_a_transport_that_is_gone_lets_no_other_connect() -> None:
     session = session_up()
     session.publisher.publish(stored())
-    session.closed()
+    session.closed(0.0, by_broker=False)
     (first,) = news(RecordConnect, session.opened(2.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     (second,) = news(RecordConnect, session.opened(3.0))
     assert isinstance(first.then, ConnectRecorded)
     assert isinstance(second.then, ConnectRecorded)
@@ -159,7 +159,7 @@ def test_a_record_for_a_transport_that_is_gone_lets_no_other_connect() -> None:
 def test_a_broker_that_speaks_before_connect_is_left() -> None:
     session = session_up()
     session.publisher.publish(stored())
-    session.closed()
+    session.closed(0.0, by_broker=False)
     session.opened(2.0)
     (drop,) = session.receive(pubrec(1), 2.0)
     assert isinstance(drop, DropUpstream)
@@ -170,9 +170,9 @@ def test_what_was_not_connected_for_is_still_released_in_the_next_connection() -
     session = session_up()
     session.publisher.publish(stored())
     session.publisher.recorded(asked(session.receive(pubrec(1), 1.0)))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     session.opened(2.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True)
     assert readings(effects) == []
     assert pubrels(session.publisher.recorded(asked(effects))) == [1]
@@ -182,7 +182,7 @@ def test_a_record_of_the_connection_before_does_not_keep_pubrel_back_in_this_one
     session = session_up()
     session.publisher.publish(stored())
     first = asked(session.receive(pubrec(1), 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=True)
     second = asked(session.receive(pubrec(1), 2.0))
     assert pubrels(session.publisher.recorded(first)) == []
@@ -193,7 +193,7 @@ def test_a_record_for_a_reading_that_was_published_as_new_releases_nothing() -> 
     session = session_up()
     session.publisher.publish(stored())
     release = asked(session.receive(pubrec(1), 1.0))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=False, receive_max=1)
     session.publisher.in_flight.withdraw(1)
     assert session.publisher.recorded(release) == []
@@ -203,7 +203,7 @@ def test_a_record_for_a_reading_that_the_broker_refused_meanwhile_releases_nothi
     session = session_up()
     session.publisher.publish(stored())
     release = asked(session.receive(pubrec(1), 1.0))
-    assert len(news(ReadingRefused, session.receive(pubrec(1, 0x97), 1.0))) == 1
+    assert len(news(ReadingRefused, session.receive(pubrec(1, 0x83), 1.0))) == 1
     assert session.publisher.recorded(release) == []
 
 

@@ -60,7 +60,7 @@ def test_with_the_session_gone_all_is_published_as_new_and_nothing_released(
 ) -> None:
     session = session_up(trust_session=trust_session)
     at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=False)
     assert described(effects) == [("one", 1, False), ("two", 2, False), ("released", 3, False)]
     assert news(UpstreamUp, effects) == [UpstreamUp(session_present=False, resent=3)]
@@ -69,7 +69,7 @@ def test_with_the_session_gone_all_is_published_as_new_and_nothing_released(
 def test_with_the_session_there_but_not_trusted_all_is_published_again() -> None:
     session = session_up(trust_session=False)
     at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True)
     assert described(effects) == [("one", 1, True), ("two", 2, True), ("released", 3, True)]
     assert news(UpstreamUp, effects) == [UpstreamUp(session_present=True, resent=3)]
@@ -78,7 +78,7 @@ def test_with_the_session_there_but_not_trusted_all_is_published_again() -> None
 def test_with_the_session_trusted_what_was_released_is_released_again() -> None:
     session = session_up(trust_session=True)
     at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True)
     assert described(effects) == [("one", 1, True), ("two", 2, True), ("PUBREL", 3, False)]
 
@@ -87,9 +87,9 @@ def test_a_session_that_may_be_another_is_not_trusted_with_what_was_released() -
     """The broker lost its sessions and began a new one for a CONNECT whose answer never came."""
     session = session_up(trust_session=True)
     at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     session.opened(2.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True)
     assert described(effects) == [("one", 1, True), ("two", 2, True), ("released", 3, True)]
 
@@ -99,7 +99,7 @@ def test_a_session_that_may_be_another_is_not_trusted_with_what_was_released() -
 def test_what_went_out_again_is_settled_as_ever(trust_session: bool, session_present: bool) -> None:
     session = session_up(trust_session=trust_session)
     readings = at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, session_present=session_present)
     octets = puback(1) + pubrec(2) + pubcomp(2) + pubrec(3) + pubcomp(3)
     acknowledged = news(ReadingsAcknowledged, session.receive(octets, 2.0))
@@ -118,7 +118,7 @@ def test_the_delivery_tag_is_the_same_each_time(session_present: bool) -> None:
     first = readings(session.publisher.pump(0.0) + effects)
     tags = []
     for _ in range(3):
-        session.closed()
+        session.closed(0.0, by_broker=False)
         session.publisher.unix_ms_at_zero += 86_400_000.0  # the clock was set meanwhile
         again = readings(connected(session, session_present=session_present))
         tags.append([(packet.payload, tag(packet)) for packet in again])
@@ -140,7 +140,7 @@ def test_readings_taken_while_the_broker_was_away_follow_those_that_were_on_the_
     session = session_up(receive_max=1)
     for payload in (b"0", b"1"):
         session.publisher.publish(new_reading(payload))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     session.publisher.publish(new_reading(b"2"))
     effects = connected(session, receive_max=10)
     assert [payload for payload, _, _ in described(effects)] == ["0", "1", "2"]
@@ -154,7 +154,7 @@ def test_a_smaller_receive_maximum_than_before_is_obeyed(
 ) -> None:
     session = session_up(trust_session=trust_session)
     at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=session_present, receive_max=2)
     assert len(described(effects)) == len(session.publisher.in_flight) == 2
     sent = described(effects)
@@ -173,7 +173,7 @@ def test_what_was_released_goes_on_beyond_a_smaller_receive_maximum_and_nothing_
     for payload in (b"one", b"two", b"three"):
         session.publisher.publish(new_reading(payload, 2))
     session.receive(pubrec(1) + pubrec(2), 1.0)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True, receive_max=1)
     assert described(effects) == [("PUBREL", 1, False), ("PUBREL", 2, False)]
     assert described(session.receive(pubcomp(1), 2.0)) == []
@@ -183,11 +183,11 @@ def test_what_was_released_goes_on_beyond_a_smaller_receive_maximum_and_nothing_
 def test_a_broker_that_takes_less_than_before_gets_everything_anew() -> None:
     session = session_up(trust_session=True)
     at_every_stage(session)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True, max_qos=mqtt5.QoS(1))
     assert described(effects) == [("one", 1, False), ("two", 2, False), ("released", 3, False)]
     assert {int(packet.qos) for packet in readings(effects)} == {1}
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=False, max_qos=mqtt5.QoS(2))
     assert [int(packet.qos) for packet in readings(effects)] == [1, 2, 2]
 
@@ -196,7 +196,7 @@ def test_what_the_next_broker_finds_too_large_is_refused() -> None:
     session = session_up()
     session.publisher.publish(large := new_reading(b"x" * 500, 2))
     session.publisher.publish(new_reading(b"small", 2))
-    session.closed()
+    session.closed(0.0, by_broker=False)
     effects = connected(session, session_present=True, max_packet_size=300)
     (refused,) = news(ReadingRefused, effects)
     assert (refused.reading, refused.reason) == (large, Reason.PAYLOAD_TOO_LARGE)
@@ -221,7 +221,7 @@ def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order
             sent = session.publisher.publish(new_reading(came[-1], data.draw(st.integers(1, 2))))
             effects += [] if sent is None else [sent]
         elif step == "break":
-            session.closed()
+            session.closed(0.0, by_broker=False)
             receive_max = data.draw(st.integers(1, 4))
             present = data.draw(st.booleans())
             effects += connected(session, session_present=present, receive_max=receive_max)

@@ -61,7 +61,7 @@ def test_the_brokers_keep_alive_takes_the_place_of_ours(
 
 def test_our_own_keep_alive_is_back_with_the_next_broker() -> None:
     session = session_with(30, server_keep_alive=10)
-    session.closed()
+    session.closed(0.0, by_broker=False)
     connected(session, now=200.0)
     assert session.wake_at() == 215.0
 

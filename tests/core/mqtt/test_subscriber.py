@@ -173,8 +173,8 @@ def test_so_many_are_raised_at_once_as_there_are_packet_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subscriber, "ASKED_MAX", 2)
-    monkeypatch.setattr(subscriber, "FILTERS_PER_PACKET_MAX", 1)
     subscriptions = subscriptions_up()
+    subscriptions.filters_max = 1
     names = ("a/1", "a/2", "a/3")
     for name in names:
         grant(subscriptions, wanting(subscriptions, name, qos=0, retained=False))

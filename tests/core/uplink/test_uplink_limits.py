@@ -39,7 +39,7 @@ def held_reading(bench: JournalBench) -> mqtt5.PublishPacket:
     return packet
 
 
-QUOTA_EXCEEDED, NOT_AUTHORIZED = 0x97, 0x87
+BUSY, NOT_AUTHORIZED = 0x83, 0x87
 
 
 def test_what_was_acknowledged_is_offered_again_when_the_broker_has_no_room() -> None:
@@ -48,7 +48,7 @@ def test_what_was_acknowledged_is_offered_again_when_the_broker_has_no_room() ->
     bench.say(b"s1", short(b"hi", 1, 7))
     bench.flush()
     assert bench.hear(b"s1") == [puback(7)]
-    refuse(bench, held_reading(bench), QUOTA_EXCEEDED)
+    refuse(bench, held_reading(bench), BUSY)
     (dropped,) = bench.told(Dropped)
     assert (dropped.reason, dropped.count) == (Reason.BROKER_REFUSED, 0)
     bench.wake(deferred.OFFER_AGAIN_S - 0.1)
@@ -65,20 +65,23 @@ def test_what_is_to_be_offered_again_is_offered_to_the_next_connection_first() -
     say_numbers(bench, 2)
     bench.flush()
     for packet in bench.seen_of(mqtt5.PublishPacket):
-        refuse(bench, packet, QUOTA_EXCEEDED)
+        refuse(bench, packet, BUSY)
     bench.lose_broker()
     bench.holds = False
     bench.connect_broker()
     assert sent(bench) == [b"0", b"1"]
 
 
-def test_what_the_broker_refuses_for_good_is_finished() -> None:
+def test_what_was_acknowledged_and_the_broker_refuses_for_good_is_set_aside() -> None:
     bench = bench_of(JOURNAL)
     hold(bench)
     bench.say(b"s1", short(b"hi", 1, 7))
     bench.flush()
     refuse(bench, held_reading(bench), NOT_AUTHORIZED)
-    assert reasons(bench) == [Reason.BROKER_REFUSED]
+    assert reasons(bench) == []
+    (record,) = bench.engine.uplink.aside.records.values()
+    assert (record.client_id, record.payload, record.sequence) == ("s1", b"hi", 0)
+    assert "0x87" in record.reason
     assert bench.journal.numbers.depth == 0
 
 
@@ -91,8 +94,10 @@ def test_no_more_than_a_number_is_kept_to_be_offered_again(
     say_numbers(bench, 2)
     bench.flush()
     for packet in bench.seen_of(mqtt5.PublishPacket):
-        refuse(bench, packet, QUOTA_EXCEEDED)
-    assert sum(dropped.count for dropped in bench.told(Dropped)) == 1
+        refuse(bench, packet, BUSY)
+    (record,) = bench.engine.uplink.aside.records.values()
+    assert record.payload == b"1"
+    assert sum(dropped.count for dropped in bench.told(Dropped)) == 0
     assert bench.journal.numbers.depth == 1
 
 

@@ -59,4 +59,7 @@ def test_the_same_rows_are_written_the_same_way(before: Path, tmp_path: Path) ->
     with closing(StateStore.open(now, LINKS)) as store:
         assert store.raise_epoch(EPOCH - 1) == EPOCH
         store.commit(EVERY_ROW)
-    assert contents_of(now) == contents_of(before)
+    # The one table that may be missing, for that an older version opens the database.
+    added = [line for line in contents_of(now) if "TABLE aside" in str(line)]
+    assert len(added) == 1
+    assert [line for line in contents_of(now) if line not in added] == contents_of(before)

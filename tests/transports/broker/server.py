@@ -33,7 +33,7 @@ class Upper:
         self.received += data
         self.on_bytes()
 
-    def closed(self, reason: str) -> None:
+    def closed(self, reason: str, _by_broker: bool) -> None:
         self.told.append(reason)
 
 

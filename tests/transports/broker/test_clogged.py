@@ -44,8 +44,8 @@ class Above(Upper):
     def bytes(self, data: bytes) -> None:
         self.shell.on_bytes(data)
 
-    def closed(self, reason: str) -> None:
-        self.shell.on_closed(reason)
+    def closed(self, reason: str, by_broker: bool) -> None:
+        self.shell.on_closed(reason, by_broker)
 
 
 class Clogging:

@@ -53,7 +53,7 @@ def link_to(host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) 
         tls=tls,
         on_open=lambda: None,
         on_bytes=lambda _: None,
-        on_closed=lambda _: None,
+        on_closed=lambda _reason, _by_broker: None,
         on_room=lambda: None,
         connect_timeout_s=timeout_s,
         reconnect_delay_s_min=60,
