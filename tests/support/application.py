@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import aiomqtt
-
-from hil.rig.mosquitto import Mosquitto
 
 MESSAGE_TIMEOUT_S = 10.0
 
 
+class AtPort(Protocol):
+    """A broker of this machine."""
+
+    @property
+    def port(self) -> int: ...
+
+
 @asynccontextmanager
-async def application(
-    broker: Mosquitto, *filters: str, qos: int = 2
-) -> AsyncIterator[aiomqtt.Client]:
+async def application(broker: AtPort, *filters: str, qos: int = 2) -> AsyncIterator[aiomqtt.Client]:
     """Connected over MQTT 5 and subscribed."""
     protocol = aiomqtt.ProtocolVersion.V5
     async with aiomqtt.Client("127.0.0.1", broker.port, protocol=protocol) as client:

@@ -1,0 +1,88 @@
+"""A broker, the gateway under test, and the tap between them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import mqtt5
+
+from gateway.config.settings import UpstreamSettings
+from hil.rig.gateway import GatewayProcess
+from tests.brokers.broker import Broker, Settings
+from tests.brokers.models import LimitedBroker
+from tests.brokers.tap import Tap
+from tests.support.waiting import until
+
+PAYLOAD_BYTES_MAX = 60_000
+CONFIG = f"""reconnect_delay_s_min = 0.05
+{{keys}}
+[limits]
+payload_bytes_max = {PAYLOAD_BYTES_MAX}
+[mqtt_sn]
+retry_after_s = 2
+[presence]
+stats_s = 1
+"""
+
+
+@dataclass
+class Site:
+    broker: Broker
+    tap: Tap
+    gateway: GatewayProcess
+
+    @property
+    def connack(self) -> mqtt5.ConnAckPacket:
+        """The last one."""
+        found = [each.connack for each in self.tap.connections if each.connack is not None]
+        assert found, "the broker has accepted no connection"
+        return found[-1]
+
+    def wait_until_subscribed(self, count: int) -> None:
+        """The broker has granted so many filters on the last connection."""
+        until(lambda: self._granted() >= count)
+
+    def _granted(self) -> int:
+        last = self.tap.last
+        answered = {
+            each.packet_id for each in last.received if isinstance(each, mqtt5.SubAckPacket)
+        }
+        return len({
+            topic_filter.pattern
+            for each in last.sent
+            if isinstance(each, mqtt5.SubscribePacket) and each.packet_id in answered
+            for topic_filter in each.topic_filters
+        })  # fmt: skip
+
+    def lose_sessions(self) -> None:
+        """The broker is killed and has forgotten all when it is back."""
+        seen = len(self.tap.connections)
+        self.broker.kill()
+        self.broker.start()
+        until(lambda: any(each.connack for each in self.tap.connections[seen:]))
+
+
+def keys_of(broker: type[Broker]) -> list[str]:
+    """The lines of [upstream] that it needs, of those keys that this gateway has."""
+    known = {each.name for each in fields(UpstreamSettings)}
+    lines = [key.removeprefix("upstream.") for key in broker.keys]
+    return [line for line in lines if line.split(" ")[0] in known]
+
+
+@contextmanager
+def site(kind: type[Broker], folder: Path, settings: Settings | None = None) -> Iterator[Site]:
+    """All three running; the gateway has connected if the broker speaks MQTT 5."""
+    settings = settings or Settings()
+    model = None if kind.limits is None else LimitedBroker(kind.limits, settings)
+    config = CONFIG.format(keys="\n".join(keys_of(kind)))
+    with contextlib.ExitStack() as stack:
+        broker = stack.enter_context(kind(folder, settings))
+        tap = stack.enter_context(Tap(broker.port, model))
+        gateway = stack.enter_context(GatewayProcess(folder, tap.url, config))
+        if kind.speaks_mqtt_5:
+            gateway.wait_until_connected()
+        yield Site(broker, tap, gateway)
