@@ -38,6 +38,7 @@ def named_alarms(numbers: Numbers, news: EventLog, gateway_name: str = "+") -> l
             (AlarmName.INGEST, one)
             for one in conditions.ingest_doubts(numbers.ingest, gateway_name)
         ),
+        *_of_aside(numbers),
         *_of_clients(numbers),
         *_of_links(numbers),
         *_of_drops(news),
@@ -87,6 +88,31 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
 def _of_configuration(numbers: Numbers) -> Iterator[Alarm]:
     if numbers.configuration_doubt is not None:
         yield AlarmName.CONFIGURATION_UNREADABLE, numbers.configuration_doubt
+
+
+def _of_aside(numbers: Numbers) -> Iterator[Alarm]:
+    aside = numbers.aside
+    if aside.readings:
+        first = aside.subjects[0]
+        others = len(aside.subjects) - 1
+        more = f" and of {others} more" if others else ""
+        yield (
+            AlarmName.SET_ASIDE,
+            f"{aside.readings} readings are set aside, which the broker does not take, of "
+            f"{first.client} on {first.topic!r}{more}: see `tidegate buffer aside`",
+        )
+    blocked = [
+        *(f"readings of {client} on {topic!r}" for client, topic in aside.blocked_readings),
+        *(f"the filter {name!r}" for name in aside.blocked_filters),
+        *(f"our own topic {name!r}" for name in aside.blocked_own_topics),
+    ]
+    if blocked:
+        more = f" and {len(blocked) - 1} more" if len(blocked) > 1 else ""
+        yield (
+            AlarmName.BROKER_ENDS_CONNECTIONS,
+            f"the broker has ended the connection for {blocked[0]}{more}: not sent for a while; "
+            "see its log and its access rules",
+        )
 
 
 def _of_clients(numbers: Numbers) -> Iterator[Alarm]:

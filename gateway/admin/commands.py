@@ -94,6 +94,30 @@ class Commands:
             return "only listed sensors may come in from now on, and those that were let in"
         return f"new sensors may come in for {duration(60 * minutes)}"
 
+    def send_aside(self, numbers: Sequence[int] | None) -> str:
+        aside = self.engine.uplink.aside
+        chosen = list(aside.records) if numbers is None else numbers
+        sent = [one for one in chosen if self._send_aside(one)]
+        if not sent:
+            raise CannotError(_none_of(numbers))
+        return f"{_counted(len(sent))} on the way to the broker once more, and leave this list then"
+
+    def _send_aside(self, number: int) -> bool:
+        outputs = self.engine.operator.send_aside(number, self.now())
+        if outputs is None:
+            return False
+        self.perform(outputs)
+        return True
+
+    def delete_aside(self, numbers: Sequence[int] | None) -> str:
+        aside = self.engine.uplink.aside
+        chosen = list(aside.records) if numbers is None else numbers
+        there = [one for one in dict.fromkeys(chosen) if one in aside.records]
+        if not there:
+            raise CannotError(_none_of(numbers))
+        self.perform(self.engine.operator.delete_aside(there))
+        return f"{_counted(len(there))} deleted"
+
     async def release(self, line: str, minutes: float) -> str:
         """Let another program have a serial port for a while."""
         found = await self.line_named(line)
@@ -115,6 +139,14 @@ class Commands:
         if session.state is State.ASLEEP:
             return "waits until it wakes up"
         return "waits until it connects again"
+
+
+def _counted(count: int) -> str:
+    return "1 reading is" if count == 1 else f"{count} readings are"
+
+
+def _none_of(numbers: Sequence[int] | None) -> str:
+    return "nothing is set aside" if numbers is None else "none of these is set aside"
 
 
 def _unknown(client_id: str) -> CannotError:

@@ -56,6 +56,9 @@ DROPPED: dict[Reason, EventLevel] = {
         WARNING,
         "bring the broker back, or raise upstream.waiting_messages_max and waiting_bytes_max",
     ),
+    Reason.ASIDE_FULL: EventLevel(
+        WARNING, "see `tidegate buffer aside`: send them again or delete them"
+    ),
     Reason.OUTBOX_FULL: EventLevel(
         WARNING, "raise limits.outbox_messages_max and limits.outbox_bytes_max"
     ),

@@ -21,7 +21,9 @@ from gateway.core.effects import (
     DiscoveryRole,
     Dropped,
     Effect,
+    OwnTopicBlocked,
     Rebound,
+    SetAside,
     StateChanged,
     SubscriptionRefused,
     UpstreamRefused,
@@ -62,6 +64,8 @@ class EventLog:
         self._sessions = {is_kept: _Tally(UPSTREAM_LINES_MAX) for is_kept in (False, True)}
         self._refusals = _Tally(UPSTREAM_LINES_MAX)
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
+        self._set_aside = _Tally(UPSTREAM_LINES_MAX)
+        self._own_blocked = _Tally(UPSTREAM_LINES_MAX)
         self._parts = {part: _Tally(DISCOVERY_LINES_MAX) for part in DiscoveryRole}
 
     # From the shell
@@ -86,6 +90,10 @@ class EventLog:
             self._count(effect, self._refusals)
         elif type(effect) is SubscriptionRefused:
             self._count(effect, self._subscription_refusals)
+        elif type(effect) is SetAside:
+            self._count(effect, self._set_aside)
+        elif type(effect) is OwnTopicBlocked:
+            self._count(effect, self._own_blocked)
         elif type(effect) is DiscoveryChanged:
             self._count(effect, self._parts[effect.after])
 
@@ -165,6 +173,8 @@ class EventLog:
         yield from self._sessions.values()
         yield self._refusals
         yield self._subscription_refusals
+        yield self._set_aside
+        yield self._own_blocked
         yield from self._parts.values()
 
     def _about(self, effect: Effect) -> dict[str, Value | None]:
@@ -201,6 +211,16 @@ class EventLog:
                     "filter": topic_filter,
                     "reason": reason,
                 }
+            case SetAside(record):
+                return {
+                    "client": record.client_id,
+                    "topic": record.topic,
+                    "number": record.number,
+                    "reason": record.reason,
+                    "advice": "see `tidegate buffer aside`",
+                }
+            case OwnTopicBlocked(topic):
+                return {"topic": topic, "advice": "see the broker's log and its access rules"}
             case DiscoveryChanged(before, _, detail):
                 return {"before": before.value, "detail": detail or None}
         raise AssertionError(f"{effect} is no news")
@@ -244,4 +264,8 @@ def _words(effect: Effect) -> str:
             return "= connected"
         case UpstreamRefused():
             return "the broker refused us"
+        case SetAside():
+            return "set aside"
+        case OwnTopicBlocked():
+            return "the broker ended the connection for a message of ours, not sent for a while"
     return "the broker refused a subscription"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gateway.admin.aside import AsideNumbers
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import DiscoveryRole
 from gateway.core.state_records import State
@@ -220,6 +221,7 @@ class Numbers:
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()
     ingest: IngestNumbers = IngestNumbers()
+    aside: AsideNumbers = field(default_factory=AsideNumbers)
     notices: PresenceNumbers = field(default_factory=PresenceNumbers)
     standstills: tuple[Standstill, ...] = ()
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, get_args
 
 from gateway.admin import conditions
+from gateway.admin.aside import aside_numbers
 from gateway.admin.metrics.sync_times import SyncTimes
 from gateway.admin.metrics.throughput import Throughput
 from gateway.admin.numbers import (
@@ -169,6 +170,7 @@ class Snapshot:
             ),
             state=self.state(),
             ingest=self._ingest(),
+            aside=aside_numbers(engine.uplink.aside, engine.upstream.caution, self.now()),
             notices=self.notices(),
             standstills=self.standstills(),
             unmoved_s=self.unmoved_s(),

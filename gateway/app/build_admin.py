@@ -91,6 +91,7 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
         looked_at=sampler.pages_open,
         peek=reader.peek,
         export=reader.export,
+        aside=lambda: list(shown.engine.uplink.aside.records.values()),
         operating=commands,
         password=shown.in_force.credentials.admin_password,
         hosts=settings.admin.hosts,

@@ -33,6 +33,8 @@ class AlarmName(Enum):
     STATE_NOT_SAVED = "state_not_saved"
     CONFIGURATION_UNREADABLE = "configuration_unreadable"
     INGEST = "ingest"
+    SET_ASIDE = "set_aside"
+    BROKER_ENDS_CONNECTIONS = "broker_ends_connections"
     CLIENTS_LOST = "clients_lost"
     CLIENTS_OVERDUE = "clients_overdue"
     EVENT_LOOP_LATE = "event_loop_late"

@@ -9,7 +9,7 @@ gateway restarts, but for who was let in, which is saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.downlink.downlink import Downlink
@@ -39,6 +39,14 @@ class Operator:
         """Readings that wait on disk stay there, or go on to the broker."""
         self.is_drain_paused = is_paused
         return self._uplink.pause_drain(is_paused=is_paused)
+
+    def send_aside(self, number: int, now: float) -> list[Output] | None:
+        """A reading that was set aside goes to the broker once more; None if it is not there."""
+        return self._uplink.send_aside(number, now)
+
+    def delete_aside(self, numbers: Iterable[int]) -> list[Output]:
+        """Readings that were set aside are gone."""
+        return self._uplink.aside.delete(numbers)
 
     def forget(self, client_id: ClientId, now: float) -> list[Output]:
         """End its session, without its will; it may come again as a new client, if new ones may.

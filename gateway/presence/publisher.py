@@ -3,8 +3,9 @@
 Readings come first. Presence is QoS 0 and goes past the journal: it needs no packet id, no place in
 the broker's window and no write, so no PUBACK waits for it, and it can be made again at any time,
 which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while readings
-wait for the broker, and nothing while the broker takes nothing. Where very much is due and none of
-it is urgent, it waits until `TOGETHER` may go: to wake up costs a millisecond, whatever is sent.
+wait for the broker, and nothing while the broker takes nothing; one by one while something ends the
+connections (core/mqtt/caution.py). Where very much is due and none of it is urgent, it waits until
+`TOGETHER` may go: to wake up costs a millisecond, whatever is sent.
 
 Limit: `presence.messages_per_s_max`, and one message a beat however low that is.
 """
@@ -167,8 +168,9 @@ class PresencePublisher:
 
     def _messages(self) -> int:
         """How many may go now."""
-        if self._engine.is_congested:
-            return 0
+        allowed = self._engine.upstream.own_messages_max
+        if self._engine.is_congested or allowed is not None:
+            return allowed if allowed and not self._engine.is_congested else 0
         pace = self._per_beat
         if self._engine.upstream.publisher.in_flight.has_waiting:
             pace /= WHILE_READINGS_WAIT

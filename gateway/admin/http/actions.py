@@ -29,6 +29,7 @@ TOKEN_HEADER = "X-Tidegate-Token"
 TOPIC_LENGTH_MAX = 65_535
 PASSWORD_LENGTH_MAX = 1024
 PORT_LENGTH_MAX = 4096
+NUMBERS_MAX = 1000
 
 log = logging.getLogger("tidegate.admin")
 
@@ -183,6 +184,27 @@ def _release(operating: Operations, asked: dict[str, Any]) -> Awaitable[str]:
     return operating.release(_text(asked, "line", PORT_LENGTH_MAX), minutes)
 
 
+def _send_aside(operating: Operations, asked: dict[str, Any]) -> str:
+    return operating.send_aside(_numbers(asked))
+
+
+def _delete_aside(operating: Operations, asked: dict[str, Any]) -> str:
+    return operating.delete_aside(_numbers(asked))
+
+
+def _numbers(asked: dict[str, Any]) -> list[int] | None:
+    """None for all."""
+    numbers = asked.get("numbers")
+    if numbers == "all":
+        return None
+    if not isinstance(numbers, list) or not 0 < len(numbers) <= NUMBERS_MAX:
+        message = f'numbers is "all" or a list of 1 to {NUMBERS_MAX} numbers'
+        raise RefusedError(HTTPStatus.BAD_REQUEST, message)
+    if not all(type(one) is int for one in numbers):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "numbers are whole numbers")
+    return numbers
+
+
 _ACTIONS: dict[str, Done] = {
     "pause": _pause,
     "resume": _resume,
@@ -190,6 +212,8 @@ _ACTIONS: dict[str, Done] = {
     "publish": _publish,
     "permit": _permit,
     "release": _release,
+    "aside_send": _send_aside,
+    "aside_delete": _delete_aside,
 }
 
 

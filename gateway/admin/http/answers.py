@@ -28,6 +28,7 @@ BUFFER_REASONS = (
     Reason.BROKER_AWAY,
     Reason.BROKER_SLOW,
     Reason.BROKER_REFUSED,
+    Reason.ASIDE_FULL,
     Reason.EXPIRED,
     Reason.COALESCED,
 )
@@ -77,6 +78,7 @@ def buffer(name: str, numbers: Numbers, news: EventLog) -> dict[str, object]:
         "drain_paused": numbers.drain_paused,
         "upstream_connected": numbers.upstream_connected,
         "upstream_state": numbers.upstream_state,
+        "aside": asdict(numbers.aside),
         "dropped": {reason.value: news.dropped[reason] for reason in BUFFER_REASONS},
     }
 
@@ -108,6 +110,7 @@ def status(name: str, version: str, numbers: Numbers, news: EventLog) -> dict[st
         "journal": journal(numbers.journal),
         "state": state(numbers.state),
         "ingest": asdict(numbers.ingest),
+        "aside": asdict(numbers.aside),
         "notices": asdict(numbers.notices),
         "log": asdict(numbers.log),
         "counters": {

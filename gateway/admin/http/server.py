@@ -14,6 +14,7 @@ from typing import cast
 
 from microdot import Microdot, Request, Response
 
+from gateway.admin.aside import listed
 from gateway.admin.clients import clients_json
 from gateway.admin.http import answers
 from gateway.admin.http.actions import Actions
@@ -140,6 +141,10 @@ class AdminServer:
         octets = await self._sources.peek()
         return plain_response(HTTPStatus.OK, octets, "application/json")
 
+    async def _aside(self, _request: Request) -> Response:
+        """The readings set aside, as `tidegate buffer aside` shows them."""
+        return json_response(HTTPStatus.OK, listed(self._sources.name, self._sources.aside()))
+
     async def _export(self, request: Request) -> Response:
         """All of them as JSON lines, as `tidegate buffer export` writes them."""
         self._actions.require(request)
@@ -186,6 +191,7 @@ class AdminServer:
             "/api/log": self._log,
             "/api/buffer/peek": self._peek,
             "/api/buffer/export": self._export,
+            "/api/buffer/aside": self._aside,
             "/api/events": self._events,
         }.items():
             app.get(path)(guarded(responder))

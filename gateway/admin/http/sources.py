@@ -13,6 +13,7 @@ from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.log.tail import LogTail
 from gateway.admin.numbers import Numbers
 from gateway.admin.topics import TopicsFound
+from gateway.core.state_records import AsideRecord
 from gateway.host.slow_callbacks import SlowCallbacks
 from gateway.presence.latest import Latest
 
@@ -39,7 +40,8 @@ class Sources:
 
     `pulse` is another value when a client has come, gone or changed its state. `looked_at` hears
     how many live pages are open. `peek` and `export` read what is on disk, the next few as JSON and
-    all of it as JSON lines. `operating` does what an operator asks for who knows `password`.
+    all of it as JSON lines; `aside` are the readings set aside. `operating` does what an operator
+    asks for who knows `password`.
     `hosts`: names of the page.
     """
 
@@ -61,6 +63,7 @@ class Sources:
     looked_at: Callable[[int], None] = lambda _count: None
     peek: Callable[[], Awaitable[bytes]] = _no_peek
     export: Callable[[], AsyncGenerator[bytes, None]] = _no_export
+    aside: Callable[[], list[AsideRecord]] = list
     operating: Operations | None = None
     password: bytes | None = None
     hosts: tuple[str, ...] = ()

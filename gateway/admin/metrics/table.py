@@ -225,6 +225,16 @@ METRICS: tuple[Metric, ...] = (
          lambda n: n.upstream_refusals),
     news("tidegate_subscription_refusals_total", "Subscriptions that the broker refused",
          lambda n: n.subscription_refusals),
+    gauge("tidegate_aside_readings", "Readings set aside, which the broker does not take",
+          lambda n: n.aside.readings),
+    gauge("tidegate_aside_bytes", "Size of the readings set aside", lambda n: n.aside.bytes),
+    counter("tidegate_set_aside_total", "Readings that were set aside",
+            lambda n: n.aside.set_aside),
+    gauge("tidegate_upstream_blocked_subjects",
+          "Pairs of client and topic, filters and topics of our own that are not sent for a while, "
+          "because the broker has ended the connection for them",
+          lambda n: len(n.aside.blocked_readings) + len(n.aside.blocked_filters)
+          + len(n.aside.blocked_own_topics)),
     gauge("tidegate_upstream_in_flight_messages",
           "Readings sent to the broker and not yet settled", lambda n: n.upstream_in_flight),
     gauge("tidegate_upstream_waiting_messages", "Readings that wait for the broker in memory",

@@ -1,23 +1,24 @@
 """`tidegate buffer`: what waits for the broker on disk, from the running gateway or from its files.
 
-Nothing here changes anything: the files are opened for reading only, also while a gateway writes
-to them.
+Nothing here changes a file: they are opened for reading only, also while a gateway writes to them.
+What is set aside the running gateway sends again or deletes.
 """
 
 import argparse
 import os
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.buffer import export, overview, peek
+from gateway.cli.buffer import aside, export, overview, peek
 from gateway.cli.buffer.on_disk import BufferError
 from gateway.cli.output import print_error
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError
 
-ACTIONS = {"peek": peek.run, "export": export.run}
+ACTIONS = {"peek": peek.run, "export": export.run, "aside": aside.run}
 HELP = {
     "peek": "show the next readings that would go to the broker, and take none away",
     "export": "write all readings that wait as JSON lines, and take none away",
+    "aside": "readings that the broker does not take: show, export, send again, delete",
 }
 
 
@@ -31,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         description="Without one: how much waits, since when, how fast it goes, and what was\n"
         "dropped; asked of the running gateway at admin.listen, or read from its files.",
     )
-    for name, add in (("peek", peek.add_arguments), ("export", export.add_arguments)):
+    for name, add in (
+        ("peek", peek.add_arguments),
+        ("export", export.add_arguments),
+        ("aside", aside.add_arguments),
+    ):
         help_ = HELP[name]
         action = actions.add_parser(
             name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False

@@ -32,19 +32,27 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.output == STDOUT:
         count = _export(settings, put)
     else:
-        count = _to_file(Path(arguments.output), settings, is_forced=arguments.force)
+        count = to_file(
+            Path(arguments.output),
+            lambda write: _export(settings, write),
+            is_forced=arguments.force,
+        )
     print_error(f"{count} readings exported; all of them still wait")
     return ExitCode.OK
 
 
-def _to_file(path: Path, settings: Settings, *, is_forced: bool) -> int:
-    """Leaves no part of a file: what looks like an export is whole."""
+def to_file(
+    path: Path, export: Callable[[Callable[[str], object]], int], *, is_forced: bool
+) -> int:
+    """Leaves no part of a file: what looks like an export is whole. `export` writes it, and returns
+    how many readings. Raises BufferError.
+    """
     try:
         mode = "w" if is_forced else "x"
         # A copy of the journal is no more for everybody than the journal.
         with open(path, mode, encoding="utf-8", opener=_private) as file:
             try:
-                count = _export(settings, file.write)
+                count = export(file.write)
                 file.flush()
             except BaseException:
                 path.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""Readings that are set aside, as the page, the status and `tidegate buffer aside` show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.core.mqtt.caution import FILTER, OWN, READING, Caution
+from gateway.core.state_records import AsideRecord
+from gateway.core.uplink.aside import Aside
+from gateway.core.values import Reading
+from gateway.presence.readings import as_json, shown
+
+ASIDE_SCHEMA = "tidegate.buffer.aside/1"
+SUBJECTS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsideSubject:
+    """Readings of one client on one topic, and why the last of them is set aside."""
+
+    client: str
+    topic: str
+    readings: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsideNumbers:
+    """`set_aside` and `without_room` are since the start. The `blocked_` ones are not sent for a
+    while, because the broker has ended the connection for them: `blocked_readings` are pairs of
+    client and topic.
+    """
+
+    readings: int = 0
+    bytes: int = 0
+    set_aside: int = 0
+    without_room: int = 0
+    subjects: tuple[AsideSubject, ...] = ()  # SUBJECTS_MAX of them
+    blocked_readings: tuple[tuple[str, str], ...] = ()
+    blocked_filters: tuple[str, ...] = ()
+    blocked_own_topics: tuple[str, ...] = ()
+
+
+def aside_numbers(aside: Aside, caution: Caution, now: float) -> AsideNumbers:
+    counts: Counter[tuple[str, str]] = Counter()
+    reasons: dict[tuple[str, str], str] = {}
+    for record in aside.records.values():
+        subject = record.client_id, record.topic
+        counts[subject] += 1
+        reasons[subject] = record.reason
+    blocked = [key for key, block in caution.blocked.items() if now < block.until]
+    return AsideNumbers(
+        readings=len(aside.records),
+        bytes=aside.bytes,
+        set_aside=aside.set_aside,
+        without_room=aside.without_room,
+        subjects=tuple(
+            AsideSubject(client=one[0], topic=one[1], readings=count, reason=reasons[one])
+            for one, count in counts.most_common(SUBJECTS_MAX)
+        ),
+        blocked_readings=tuple(key[1:] for key in blocked if key[0] == READING and key[2]),
+        blocked_filters=tuple(name for kind, _, name in blocked if kind == FILTER),
+        blocked_own_topics=tuple(name for kind, _, name in blocked if kind == OWN),
+    )
+
+
+def listed(gateway: str, records: Iterable[AsideRecord]) -> dict[str, Any]:
+    """The answer of /api/buffer/aside."""
+    return {
+        "schema": ASIDE_SCHEMA,
+        "gateway": gateway,
+        "readings": [record_as_json(gateway, record) for record in records],
+    }
+
+
+def record_as_json(gateway: str, record: AsideRecord) -> dict[str, Any]:
+    """As a reading that waits, with its number, when it was set aside (Unix ms) and why."""
+    reading = Reading(
+        client_id=record.client_id,
+        topic=record.topic,
+        payload=record.payload,
+        qos=record.qos,
+        retain=record.retain,
+        topic_id=0,
+        message_id=0,
+        received_at=0.0,
+        sequence=record.sequence,
+        unix_ms=record.unix_ms,
+        epoch=record.epoch,
+    )
+    return {
+        "number": record.number,
+        **as_json(gateway, reading),
+        "shown": shown(record.payload),
+        "set_aside_ms": record.set_aside_ms,
+        "reason": record.reason,
+    }
