@@ -21,6 +21,7 @@ from gateway.core.effects import (
     DiscoveryRole,
     Dropped,
     Effect,
+    PropertiesIgnored,
     Rebound,
     StateChanged,
     SubscriptionRefused,
@@ -62,6 +63,7 @@ class EventLog:
         self._sessions = {is_kept: _Tally(UPSTREAM_LINES_MAX) for is_kept in (False, True)}
         self._refusals = _Tally(UPSTREAM_LINES_MAX)
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
+        self._ignored = _Tally(UPSTREAM_LINES_MAX)
         self._parts = {part: _Tally(DISCOVERY_LINES_MAX) for part in DiscoveryRole}
 
     # From the shell
@@ -86,6 +88,8 @@ class EventLog:
             self._count(effect, self._refusals)
         elif type(effect) is SubscriptionRefused:
             self._count(effect, self._subscription_refusals)
+        elif type(effect) is PropertiesIgnored:
+            self._count(effect, self._ignored)
         elif type(effect) is DiscoveryChanged:
             self._count(effect, self._parts[effect.after])
 
@@ -165,6 +169,7 @@ class EventLog:
         yield from self._sessions.values()
         yield self._refusals
         yield self._subscription_refusals
+        yield self._ignored
         yield from self._parts.values()
 
     def _about(self, effect: Effect) -> dict[str, Value | None]:
@@ -194,6 +199,8 @@ class EventLog:
                 return {"session": "kept" if session_present else "new", "resent": resent}
             case UpstreamRefused(reason):
                 return {"reason": reason}
+            case PropertiesIgnored(packet, detail):
+                return {"packet": packet, "properties": detail}
             case SubscriptionRefused(topic_filter, reason, client_ids):
                 return {
                     "client": client_ids[0] if client_ids else None,
@@ -227,6 +234,8 @@ def _level(effect: Effect) -> int:
         return level_of(effect)
     if type(effect) is DiscoveryChanged:
         return level_of_discovery(effect)
+    if type(effect) is PropertiesIgnored:
+        return logging.DEBUG
     return logging.INFO if isinstance(effect, UpstreamUp | Rebound) else logging.WARNING
 
 
@@ -244,4 +253,6 @@ def _words(effect: Effect) -> str:
             return "= connected"
         case UpstreamRefused():
             return "the broker refused us"
+        case PropertiesIgnored():
+            return "ignored properties that the broker may not send"
     return "the broker refused a subscription"

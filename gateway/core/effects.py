@@ -296,6 +296,14 @@ class UpstreamRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class PropertiesIgnored:
+    """The broker sent properties that MQTT 5 does not allow; the first ones of a connection."""
+
+    packet: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionRefused:
     """The broker will not let us subscribe; the clients that asked hear nothing on this filter."""
 
@@ -359,6 +367,7 @@ Effect = (
     | Rebound
     | UpstreamUp
     | UpstreamRefused
+    | PropertiesIgnored
     | SubscriptionRefused
     | DiscoveryChanged
     | OwnTopicReceived

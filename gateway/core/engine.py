@@ -39,6 +39,7 @@ from gateway.core.effects import (
     HeldFrames,
     KeepRecord,
     OwnTopicReceived,
+    PropertiesIgnored,
     ReadAgain,
     ReadBacklog,
     ReadingTaken,
@@ -399,6 +400,7 @@ class Engine:
                     | ReadAgain()
                     | Rebound()
                     | UpstreamRefused()
+                    | PropertiesIgnored()
                     | SubscriptionRefused()
                     | DiscoveryChanged()
                     | OwnTopicReceived()

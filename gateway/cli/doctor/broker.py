@@ -122,7 +122,7 @@ def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPac
             raise ssl.SSLError(1, "plain to a TLS port")
     if octets[0] == CONNACK and end == CONNACK_311_BYTES:
         raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
-    packet, _ = read_packet(memoryview(octets[:end]))
+    packet, _, _ = read_packet(memoryview(octets[:end]))
     if not isinstance(packet, mqtt5.ConnAckPacket):
         raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
     return packet

@@ -31,6 +31,7 @@ from gateway.core.effects import (
     ConnectRecorded,
     DropUpstream,
     OwnTopicReceived,
+    PropertiesIgnored,
     RecordConnect,
     Transmit,
     UpstreamRefused,
@@ -105,6 +106,7 @@ class MqttSession:
         self._options = options
         self._partial = b""
         self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
+        self._has_ignored = False  # properties, on this connection
         self._transport = 0  # counts them
         self._keep_alive_s = options.keep_alive_s
         self._heard_at = 0.0
@@ -128,6 +130,7 @@ class MqttSession:
     def opened(self, now: float) -> list[Output]:
         """The transport is there: introduce ourselves (Rule 4)."""
         self._transport += 1
+        self._has_ignored = False
         if not self.publisher.may_be_on_record():
             return self._connect(now)
         self.phase = RECORDING
@@ -291,11 +294,16 @@ class MqttSession:
                 return self._received(received)
         if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
             return [self._drop(NO_MQTT_5.format(code=data[end - 1]))]
-        packet, self._codes = read_packet(memoryview(data)[start:end])
+        packet, self._codes, ignored = read_packet(
+            memoryview(data)[start:end], check_text=self._has_ignored
+        )
         receiver = _RECEIVERS[self.phase].get(type(packet))
+        name = type(packet).__name__.removesuffix("Packet").upper()
         if receiver is None:
-            name = type(packet).__name__.removesuffix("Packet").upper()
             raise BadPacketError(f"{name} while {self.phase.value}")
+        if ignored and not self._has_ignored:
+            self._has_ignored = True
+            return [PropertiesIgnored(name, ", ".join(ignored)), *receiver(self, packet, now)]
         return receiver(self, packet, now)
 
     def _code_of(self, packet: Any) -> int:
