@@ -60,6 +60,7 @@ def session_options(settings: Settings) -> SessionOptions:
         packet_bytes_max=collector.message_bytes_max,
         keep_alive_s=broker.keep_alive_s,
         session_expiry_s=broker.session_expiry_s,
+        filters_per_subscribe_max=broker.filters_per_subscribe_max,
         connack_timeout_s=broker.connect_timeout_s,
         username=broker.username,
         password=None if broker.password_file is None else _password(broker.password_file),
