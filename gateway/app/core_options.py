@@ -155,6 +155,7 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Mq
         trust_session=upstream.trust == "session",
         keep_alive_s=upstream.keep_alive_s,
         session_expiry_s=upstream.session_expiry_s,
+        will_delay_s=upstream.will_delay_s,
         connack_timeout_s=upstream.connect_timeout_s,
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
         waiting_messages_max=upstream.waiting_messages_max,

@@ -285,6 +285,11 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSett
     Key("session_expiry_s", Integer(1, 0xFFFF_FFFF),
         "How long the broker keeps the session without us; 4294967295 is for ever",
         "a week, so a long weekend without power loses nothing"),
+    Key("will_delay_s", Integer(0, 86_400),
+        "How long after a connection ended without DISCONNECT the broker waits before it says "
+        "offline for the gateway; connected again by then, it says nothing; 0 is at once; at most "
+        "session_expiry_s, as the broker waits no longer than it keeps the session",
+        "a connection that was cut is made again within a second or a few"),
     Key("connect_timeout_s", Number(0.1, 300), "Longest wait for the broker to accept",
         "a mobile link answers within a few seconds"),
     Key("reconnect_delay_s_min", Number(0.01, 3600), "First wait before connecting again",

@@ -60,6 +60,7 @@ def test_the_defaults_are_those_that_were_promised() -> None:
         trust="connection",
         keep_alive_s=30,
         session_expiry_s=604800,
+        will_delay_s=10,
         connect_timeout_s=10,
         reconnect_delay_s_min=0.5,
         reconnect_delay_s_max=30,
@@ -264,6 +265,13 @@ def test_both_ends_of_a_range_belong_to_it() -> None:
 def test_the_shortest_and_the_longest_delay_may_be_the_same() -> None:
     text = "[upstream]\nreconnect_delay_s_min = 7\nreconnect_delay_s_max = 7\n"
     assert read(text).settings.upstream.reconnect_delay_s_max == 7
+
+
+def test_the_will_waits_as_long_as_the_session_at_most_if_that_was_asked_for() -> None:
+    text = "[upstream]\nsession_expiry_s = 5\n"
+    assert read(text).settings.upstream.will_delay_s == 10  # the session ends before it
+    assert read(text + "will_delay_s = 5\n").settings.upstream.will_delay_s == 5
+    assert complaints(text + "will_delay_s = 6\n")
 
 
 @pytest.mark.parametrize("code", ["0000", "001F", "007F", "0080", "009F"])

@@ -152,6 +152,7 @@ class MqttSession:
             payload=b"offline",
             qos=self._will_qos,
             retain=self._retain_presence,
+            will_delay_interval=options.will_delay_s,
         )
         packet = mqtt5.ConnectPacket(
             options.client_id,
