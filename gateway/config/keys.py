@@ -258,7 +258,8 @@ DISCOVERY = Table(
 
 UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSettings, parts=(
     Key("url", BrokerUrl(), "Where the broker is; mqtts:// is TLS; without a port 1883, or 8883 "
-        "for mqtts", "a broker on this machine", fields=Broker._fields,
+        "for mqtts; a link-local address has its interface behind it, as [fe80::1%25eth0]",
+        "a broker on this machine", fields=Broker._fields,
         example='"mqtts://broker.example.org:8883"'),
     Key("username", Text(1, TEXT_BYTES_MAX), "User name at the broker",
         example='"greenhouse"'),

@@ -73,7 +73,7 @@ def _connect_once(
             plain.settimeout(upstream.connect_timeout_s)
             line = plain
             if tls is not None:
-                line = tls.wrap_socket(plain, server_hostname=upstream.host)
+                line = tls.wrap_socket(plain, server_hostname=upstream.host.partition("%")[0])
                 certificate = line.getpeercert()
             line.sendall(_connect_packet(upstream, password))
             answer = _answer(line, upstream)
