@@ -33,6 +33,7 @@ from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
     Effect,
+    NotSent,
     PropertiesIgnored,
     Received,
     SessionOptions,
@@ -104,7 +105,7 @@ class Collector:
         self._in_work_bytes = 0
         self._retry_at = 0.0
         self._retry_s = DISK_RETRY_S_MIN
-        self._too_large_log_at = 0.0
+        self._size_warned_at: dict[str, float] = {}
         self._received_at = inf  # the last message, or SUBACK; never while the broker is away
         self._loop: asyncio.AbstractEventLoop
         self._thread = ThreadPoolExecutor(1, "segments")
@@ -230,10 +231,8 @@ class Collector:
                     self._take(delivery)
                 case Transmit(chunk):
                     self._connection.write(chunk)
-                case Skipped(topic, size):
-                    self._skipped(topic, size)
-                case PropertiesIgnored(packet, detail):
-                    log.debug("ignored properties that %s may not have: %s", packet, detail)
+                case Skipped() | NotSent() | PropertiesIgnored():
+                    self._report(effect)
                 case Subscribed(session_present):
                     self._subscribed(session_present)
                 case Unsubscribed():
@@ -260,20 +259,30 @@ class Collector:
         if not self._batch.add(delivery, self._received_at):
             self._counters.dropped.inc()
 
-    def _skipped(self, topic: str, size: int) -> None:
-        """A line in TOO_LARGE_LOG_S, and the counter has all."""
-        self._counters.too_large.inc()
+    def _report(self, event: Skipped | NotSent | PropertiesIgnored) -> None:
+        match event:
+            case Skipped(topic, size):
+                self._counters.too_large.inc()
+                self._warn_of_size(
+                    "a message of %d bytes on topic %s is skipped, more than "
+                    "collector.message_bytes_max (%d); raise it to collect such messages",
+                    (size, shown(topic), self._options.session.packet_bytes_max),
+                )
+            case NotSent(topic, size, size_max):
+                self._warn_of_size(
+                    "a receipt of %d bytes on topic %s is not sent, more than the broker takes "
+                    "(%d); raise its limit for packets",
+                    (size, shown(topic), size_max),
+                )
+            case PropertiesIgnored(packet, detail):
+                log.debug("ignored properties that %s may not have: %s", packet, detail)
+
+    def _warn_of_size(self, text: str, values: tuple[object, ...]) -> None:
+        """One line of each kind in TOO_LARGE_LOG_S."""
         now = self._loop.time()
-        if now < self._too_large_log_at:
-            return
-        self._too_large_log_at = now + TOO_LARGE_LOG_S
-        log.warning(
-            "a message of %d bytes on topic %s is skipped, more than collector.message_bytes_max "
-            "(%d); raise it to collect such messages",
-            size,
-            shown(topic),
-            self._options.session.packet_bytes_max,
-        )
+        if now >= self._size_warned_at.get(text, -inf) + TOO_LARGE_LOG_S:
+            self._size_warned_at[text] = now
+            log.warning(text, *values)
 
     def _subscribed(self, session_present: bool) -> None:
         self._connection.accepted()

@@ -90,6 +90,15 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class NotSent:
+    """What we would publish is more than the broker takes: it would end the connection."""
+
+    topic: str
+    packet_bytes: int
+    packet_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class PropertiesIgnored:
     """The broker sent properties that MQTT 5 does not allow; the first ones of a connection."""
 
@@ -111,7 +120,7 @@ class Drop:
 
 
 Effect: TypeAlias = (
-    Transmit | Received | Skipped | PropertiesIgnored | Subscribed | Unsubscribed | Drop
+    Transmit | Received | Skipped | NotSent | PropertiesIgnored | Subscribed | Unsubscribed | Drop
 )
 
 
@@ -224,8 +233,10 @@ class CollectorSession:
         """Retained, at QoS 0: what is lost is sent again."""
         if not self.is_up:
             return []
-        packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available)
-        return [Transmit(packet.write())]
+        packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available).write()
+        if len(packet) > self._broker_bytes_max:
+            return [NotSent(topic, len(packet), int(self._broker_bytes_max))]
+        return [Transmit(packet)]
 
     def pause(self) -> None:
         """Nothing is read any more; silence is no longer a fault of the broker."""

@@ -299,12 +299,12 @@ class MqttSession:
             memoryview(data)[start:end], check_text=self._has_ignored
         )
         receiver = _RECEIVERS[self.phase].get(type(packet))
-        name = type(packet).__name__.removesuffix("Packet").upper()
         if receiver is None:
-            raise BadPacketError(f"{name} while {self.phase.value}")
+            raise BadPacketError(f"{_name_of(packet)} while {self.phase.value}")
         if ignored and not self._has_ignored:
             self._has_ignored = True
-            return [PropertiesIgnored(name, ", ".join(ignored)), *receiver(self, packet, now)]
+            effects: list[Output] = [PropertiesIgnored(_name_of(packet), ", ".join(ignored))]
+            return effects + receiver(self, packet, now)
         return receiver(self, packet, now)
 
     def _code_of(self, packet: Any) -> int:
@@ -410,6 +410,10 @@ class MqttSession:
             user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())
+
+
+def _name_of(packet: object) -> str:
+    return type(packet).__name__.removesuffix("Packet").upper()
 
 
 def _receipt(publication: Publication) -> list[Output]:

@@ -16,6 +16,7 @@ from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
     Effect,
+    NotSent,
     Phase,
     Received,
     SessionOptions,
@@ -432,3 +433,14 @@ def test_a_filter_that_the_broker_can_never_take_is_named() -> None:
     assert (
         "packets of 20 bytes at most, too few to subscribe to $share/ingest/farm/#" in drop.reason
     )
+
+
+def test_a_receipt_that_the_broker_does_not_take_is_not_sent() -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(connack(max_packet_size=100) + SUBACK, 0.0, 0)
+    assert isinstance(session.publish("t", b"x" * 90)[0], Transmit)
+    assert session.publish("t", b"x" * 100) == [NotSent("t", 106, 100)]
+    session.closed()
+    up(session)
+    assert isinstance(session.publish("t", b"x" * 100)[0], Transmit)
