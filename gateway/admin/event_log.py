@@ -22,6 +22,7 @@ from gateway.core.effects import (
     Dropped,
     Effect,
     OwnTopicBlocked,
+    PropertiesIgnored,
     Rebound,
     SetAside,
     StateChanged,
@@ -66,6 +67,7 @@ class EventLog:
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
         self._set_aside = _Tally(UPSTREAM_LINES_MAX)
         self._own_blocked = _Tally(UPSTREAM_LINES_MAX)
+        self._ignored = _Tally(UPSTREAM_LINES_MAX)
         self._parts = {part: _Tally(DISCOVERY_LINES_MAX) for part in DiscoveryRole}
 
     # From the shell
@@ -94,6 +96,8 @@ class EventLog:
             self._count(effect, self._set_aside)
         elif type(effect) is OwnTopicBlocked:
             self._count(effect, self._own_blocked)
+        elif type(effect) is PropertiesIgnored:
+            self._count(effect, self._ignored)
         elif type(effect) is DiscoveryChanged:
             self._count(effect, self._parts[effect.after])
 
@@ -175,6 +179,7 @@ class EventLog:
         yield self._subscription_refusals
         yield self._set_aside
         yield self._own_blocked
+        yield self._ignored
         yield from self._parts.values()
 
     def _about(self, effect: Effect) -> dict[str, Value | None]:
@@ -200,33 +205,40 @@ class EventLog:
                     "peer": self._peer(after),
                     "before": self._peer(before),
                 }
-            case UpstreamUp(session_present, resent):
-                return {"session": "kept" if session_present else "new", "resent": resent}
-            case UpstreamRefused(reason):
-                return {"reason": reason}
-            case SubscriptionRefused(topic_filter, reason, client_ids):
-                return {
-                    "client": client_ids[0] if client_ids else None,
-                    "clients": len(client_ids),
-                    "filter": topic_filter,
-                    "reason": reason,
-                }
-            case SetAside(record):
-                return {
-                    "client": record.client_id,
-                    "topic": record.topic,
-                    "number": record.number,
-                    "reason": record.reason,
-                    "advice": "see `tidegate buffer aside`",
-                }
-            case OwnTopicBlocked(topic):
-                return {"topic": topic, "advice": "see the broker's log and its access rules"}
             case DiscoveryChanged(before, _, detail):
                 return {"before": before.value, "detail": detail or None}
-        raise AssertionError(f"{effect} is no news")
+        return _about_upstream(effect)
 
     def _peer(self, peer: Peer | None) -> str | None:
         return None if peer is None else self._peer_text(peer)
+
+
+def _about_upstream(effect: Effect) -> dict[str, Value | None]:
+    match effect:
+        case UpstreamUp(session_present, resent):
+            return {"session": "kept" if session_present else "new", "resent": resent}
+        case UpstreamRefused(reason):
+            return {"reason": reason}
+        case PropertiesIgnored(packet, detail):
+            return {"packet": packet, "properties": detail}
+        case SubscriptionRefused(topic_filter, reason, client_ids):
+            return {
+                "client": client_ids[0] if client_ids else None,
+                "clients": len(client_ids),
+                "filter": topic_filter,
+                "reason": reason,
+            }
+        case SetAside(record):
+            return {
+                "client": record.client_id,
+                "topic": record.topic,
+                "number": record.number,
+                "reason": record.reason,
+                "advice": "see `tidegate buffer aside`",
+            }
+        case OwnTopicBlocked(topic):
+            return {"topic": topic, "advice": "see the broker's log and its access rules"}
+    raise AssertionError(f"{effect} is no news")
 
 
 def _logger(effect: Effect) -> logging.Logger:
@@ -247,6 +259,8 @@ def _level(effect: Effect) -> int:
         return level_of(effect)
     if type(effect) is DiscoveryChanged:
         return level_of_discovery(effect)
+    if type(effect) is PropertiesIgnored:
+        return logging.DEBUG
     return logging.INFO if isinstance(effect, UpstreamUp | Rebound) else logging.WARNING
 
 
@@ -268,4 +282,6 @@ def _words(effect: Effect) -> str:
             return "set aside"
         case OwnTopicBlocked():
             return "the broker ended the connection for a message of ours, not sent for a while"
+        case PropertiesIgnored():
+            return "ignored properties that the broker may not send"
     return "the broker refused a subscription"

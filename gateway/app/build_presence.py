@@ -56,6 +56,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         announcements=announcements,
         stats=lambda: statistics(parts.snapshot, parts.event_log, board),
         stats_s=settings.presence.stats_s,
+        will_delay_s=settings.upstream.will_delay_s,
     )
     publisher = PresencePublisher(
         engine=parts.engine,

@@ -156,6 +156,7 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Mq
         keep_alive_s=upstream.keep_alive_s,
         session_expiry_s=upstream.session_expiry_s,
         filters_per_subscribe_max=upstream.filters_per_subscribe_max,
+        will_delay_s=upstream.will_delay_s,
         connack_timeout_s=upstream.connect_timeout_s,
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
         waiting_messages_max=upstream.waiting_messages_max,

@@ -6,11 +6,12 @@ half of what is new.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from ssl import SSLContext
 
+from gateway.config.credential import credential_of, stored_at
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
 from gateway.transports.errors import LinkError
@@ -45,6 +46,41 @@ def read_credentials(settings: Settings) -> Credentials:
         tls=tls,
         tls_files=tuple(map(_digest, files)),
     )
+
+
+def refuse_unusable(settings: Settings) -> None:
+    """Raises LinkError as `read_credentials` does, also where systemd has not handed over its
+    credentials: what can be read is taken from where the operator puts them, and the rest is left
+    out.
+    """
+    upstream, admin = settings.upstream, settings.admin
+    cert_file, key_file = _at_hand(upstream.cert_file), _at_hand(upstream.key_file)
+    if cert_file is None or (upstream.key_file is not None and key_file is None):
+        cert_file = key_file = None
+    upstream = replace(
+        upstream,
+        ca_file=_at_hand(upstream.ca_file),
+        cert_file=cert_file,
+        key_file=key_file,
+        password_file=_at_hand(upstream.password_file),
+    )
+    admin = replace(admin, password_file=_at_hand(admin.password_file))
+    read_credentials(replace(settings, upstream=upstream, admin=admin))
+
+
+def _at_hand(path: Path | None) -> Path | None:
+    """Any path, but for a credential that cannot be read here."""
+    if path is None or credential_of(path) is None:
+        return path
+    return next(filter(_is_readable, (path, stored_at(path))), None)
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        read_regular(path, 1)
+    except OSError:
+        return False
+    return True
 
 
 def _password(key: str, path: Path | None) -> bytes | None:

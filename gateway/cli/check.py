@@ -1,4 +1,9 @@
-"""`tidegate check`: what `tidegate run` would make of a file, without running."""
+"""`tidegate check`: what `tidegate run` would make of a file, without running.
+
+Files that the configuration names are read by the same functions as `run` reads them, so what it
+would refuse at its start is refused here with the same words and exit code. Rights to the state
+folder, addresses and ports are not looked at: those are of the machine and the user that run it.
+"""
 
 import argparse
 import json
@@ -6,12 +11,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+from gateway.app.credentials import refuse_unusable as refuse_unusable_files
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import in_time
-from gateway.config import ConfigError, Configuration, Problem, load
+from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.listing import as_toml, entries
+from gateway.config.settings import Settings
 from gateway.config.spelling import dotted
+from gateway.storage.state.errors import StateError
+from gateway.storage.state.folder import refuse_unusable as refuse_unusable_folder
+from gateway.transports.errors import LinkError
 
 SCHEMA = "tidegate.check/1"
 
@@ -28,17 +38,44 @@ def run(arguments: argparse.Namespace) -> int:
     """The environment counts, as it does for `tidegate run`."""
     try:
         configuration = in_time(lambda: load(arguments.file, environment=os.environ, overrides=()))
+        refused = in_time(lambda: _refused_at_the_start(configuration.settings))
     except ConfigError as error:
         if arguments.json:
             _print_json(_refusal(error))
         else:
             print_error(str(error))
         return ExitCode.CONFIGURATION
+    if refused is not None:
+        sentence, code = refused
+        if arguments.json:
+            _print_json(_refusal(_as_problem(sentence, arguments.file)))
+        else:
+            print_error(sentence)
+        return code
     if arguments.json:
         _print_json(_approval(configuration, arguments.show))
     else:
         _print_lines(configuration, arguments.show)
     return ExitCode.OK
+
+
+def _refused_at_the_start(settings: Settings) -> tuple[str, ExitCode] | None:
+    """What `run` would log as its last line, and how it would end."""
+    try:
+        refuse_unusable_files(settings)
+        refuse_unusable_folder(settings.gateway.state_dir)
+    except LinkError as error:
+        return str(error), ExitCode.CONFIGURATION
+    except StateError as error:
+        return str(error.strerror), ExitCode.CANNOT_CREATE
+    return None
+
+
+def _as_problem(sentence: str, file: Path) -> ConfigError:
+    """The sentence begins with the key; those of `[upstream]` without the name of their table."""
+    key = sentence.partition(" ")[0].rstrip(":")
+    key = key if "." in key else f"upstream.{key}"
+    return ConfigError([Problem(Origin(str(file)), key, sentence)])
 
 
 def _print_lines(configuration: Configuration, show: bool) -> None:

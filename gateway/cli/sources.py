@@ -4,11 +4,14 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from gateway.cli.called import runnable
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.regular_file import last_opened
 from gateway.host.side_thread import OverdueError, within
+
+R = TypeVar("R")
 
 # A disk that sleeps wakes up within that; one that takes longer does not answer at all.
 READ_S_MAX = 10.0
@@ -52,7 +55,7 @@ def configuration_of(
     return in_time(lambda: configuration_from(arguments.config, overrides, environment))
 
 
-def in_time(read: Callable[[], Configuration]) -> Configuration:
+def in_time(read: Callable[[], R]) -> R:
     """Raises OverdueConfigError when a file of it cannot be read within READ_S_MAX."""
     try:
         return within(READ_S_MAX, read, "configuration")

@@ -14,6 +14,7 @@ from ipaddress import (
     ip_network,
 )
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from gateway.config.kinds import Kind, MismatchError, Several
 from gateway.config.settings import HostPort
@@ -29,6 +30,8 @@ _URL = re.compile(
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 # As Linux allows them: IFNAMSIZ, and neither slash nor colon. Digits and dots are a bad address.
 _INTERFACE = re.compile(r"(?![0-9.]+$)[!-.0-9;-~]{1,15}")
+# What Linux allows in a name of an interface, or its number, but for the signs of a URL.
+_ZONE = re.compile(r"(?!\.{1,2}$)[!-$&-.0-9;-Z^-~]{1,15}")
 _URL_PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
@@ -151,6 +154,12 @@ def is_address(text: str) -> bool:
     return True
 
 
+ZONE_EXPECTED = (
+    'a host without "%", or the name or number of an interface as its zone, such as '
+    '"mqtt://[fe80::1%25eth0]:1883"'
+)
+
+
 class Broker(NamedTuple):
     """The three settings that `upstream.url` decides."""
 
@@ -159,7 +168,8 @@ class Broker(NamedTuple):
     tls: bool
 
     def __str__(self) -> str:
-        return f"{'mqtts' if self.tls else 'mqtt'}://{HostPort(self.host, self.port)}"
+        where = str(HostPort(self.host, self.port)).replace("%", "%25")
+        return f"{'mqtts' if self.tls else 'mqtt'}://{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +196,8 @@ class BrokerUrl(Kind):
         parts = _URL.fullmatch(raw) if isinstance(raw, str) else None
         host = None if parts is None else network_host(parts["host"])
         if parts is None or host is None:
-            raise MismatchError(self.expected, raw)
+            is_zone = isinstance(raw, str) and "%" in raw
+            raise MismatchError(ZONE_EXPECTED if is_zone else self.expected, raw)
         port = int(parts["port"] or _URL_PORTS[parts["scheme"]])
         if not 1 <= port <= PORT_MAX:
             raise MismatchError(self.expected + f" with a port from 1 to {PORT_MAX}", raw)
@@ -200,13 +211,25 @@ def _without_credentials(url: str) -> str:
 
 
 def network_host(text: str) -> str | None:
-    """A host name, or an address without its brackets; None if it is neither."""
+    """A host name, or an address without its brackets; None if it is neither.
+
+    An IPv6 address may have a zone, as in a URL (`%25eth0`, RFC 6874) or as elsewhere (`%eth0`).
+    """
     try:
         if text.startswith("["):
-            return str(IPv6Address(text[1:-1]))
+            return _ipv6_host(text[1:-1])
         if text.rpartition(".")[2].isdigit():  # no top-level domain is a number
             return str(IPv4Address(text))
     except AddressValueError:
         return None
     labels = text.removesuffix(".").split(".")
     return text if len(text) <= HOST_LENGTH_MAX and all(map(_LABEL.fullmatch, labels)) else None
+
+
+def _ipv6_host(text: str) -> str | None:
+    number, sign, zone = text.partition("%")
+    address = IPv6Address(number)
+    if not sign:
+        return str(address)
+    name = unquote(zone.removeprefix("25"))
+    return f"{address}%{name}" if _ZONE.fullmatch(name) else None

@@ -46,6 +46,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_name(settings, gathering)
     _check_needs(settings, gathering)
     _check_at_least(settings, gathering)
+    _check_will_delay(settings, gathering)
     _check_segments(settings, gathering)
     _check_keeping(settings, gathering)
     if _is_udp_clear(settings, gathering):
@@ -106,6 +107,20 @@ def _number(settings: Settings, path: KeyPath) -> float:
     value = getattr(getattr(settings, table), name)
     assert isinstance(value, int | float)
     return value
+
+
+def _check_will_delay(settings: Settings, gathering: Gathering) -> None:
+    """Where it is the default, a shorter session simply ends before it (MQTT 5, 3.1.3.2.2)."""
+    path: KeyPath = ("upstream", "will_delay_s")
+    upstream, given = settings.upstream, gathering.given.get(path)
+    if given is None or not gathering.unclear.isdisjoint({path, ("upstream", "session_expiry_s")}):
+        return
+    if upstream.will_delay_s > upstream.session_expiry_s:
+        message = (
+            f"expected at most upstream.session_expiry_s ({upstream.session_expiry_s}), got "
+            f"{upstream.will_delay_s}: when the session ends the broker no longer waits"
+        )
+        gathering.add_problem(given.origin, path, message)
 
 
 def _check_segments(settings: Settings, gathering: Gathering) -> None:

@@ -258,7 +258,8 @@ DISCOVERY = Table(
 
 UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSettings, parts=(
     Key("url", BrokerUrl(), "Where the broker is; mqtts:// is TLS; without a port 1883, or 8883 "
-        "for mqtts", "a broker on this machine", fields=Broker._fields,
+        "for mqtts; a link-local address has its interface behind it, as [fe80::1%25eth0]",
+        "a broker on this machine", fields=Broker._fields,
         example='"mqtts://broker.example.org:8883"'),
     Key("username", Text(1, TEXT_BYTES_MAX), "User name at the broker",
         example='"greenhouse"'),
@@ -288,6 +289,11 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSett
     Key("filters_per_subscribe_max", Integer(1, 64),
         "Topic filters in one SUBSCRIBE or UNSUBSCRIBE; AWS IoT takes 8, Azure Event Grid 10",
         "what is too many is found out, at the cost of a few connections"),
+    Key("will_delay_s", Integer(0, 86_400),
+        "How long after a connection ended without DISCONNECT the broker waits before it says "
+        "offline for the gateway; connected again by then, it says nothing; 0 is at once; at most "
+        "session_expiry_s, as the broker waits no longer than it keeps the session",
+        "a connection that was cut is made again within a second or a few"),
     Key("connect_timeout_s", Number(0.1, 300), "Longest wait for the broker to accept",
         "a mobile link answers within a few seconds"),
     Key("reconnect_delay_s_min", Number(0.01, 3600), "First wait before connecting again",

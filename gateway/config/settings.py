@@ -125,6 +125,7 @@ class UpstreamSettings:
     keep_alive_s: int = 30
     session_expiry_s: int = 604_800
     filters_per_subscribe_max: int = 64
+    will_delay_s: int = 10
     connect_timeout_s: float = 10.0
     reconnect_delay_s_min: float = 0.5
     reconnect_delay_s_max: float = 30.0

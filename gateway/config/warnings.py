@@ -89,6 +89,10 @@ def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]
             f"this machine has no interface {shown(interface)} now, but {', '.join(sorted(names))}"
         )
         yield _line(("udp", index, "multicast_interface"), warning, gathering)
+    zone = settings.upstream.host.partition("%")[2]
+    if zone and zone not in names and not zone.isdecimal():
+        warning = f"this machine has no interface {shown(zone)} now, but {', '.join(sorted(names))}"
+        yield _line(("upstream", "url"), warning, gathering)
 
 
 def _about_ports(settings: Settings, gathering: Gathering) -> Iterator[str]:

@@ -325,6 +325,14 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
+class PropertiesIgnored:
+    """The broker sent properties that MQTT 5 does not allow; the first ones of a connection."""
+
+    packet: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionRefused:
     """The broker will not let us subscribe; the clients that asked hear nothing on this filter."""
 
@@ -391,6 +399,7 @@ Effect = (
     | UpstreamEndExplained
     | OwnTopicBlocked
     | SetAside
+    | PropertiesIgnored
     | SubscriptionRefused
     | DiscoveryChanged
     | OwnTopicReceived

@@ -41,6 +41,7 @@ from gateway.core.effects import (
     KeepRecord,
     OwnTopicBlocked,
     OwnTopicReceived,
+    PropertiesIgnored,
     ReadAgain,
     ReadBacklog,
     ReadingTaken,
@@ -411,6 +412,7 @@ class Engine:
                     | UpstreamEndExplained()
                     | OwnTopicBlocked()
                     | SetAside()
+                    | PropertiesIgnored()
                     | SubscriptionRefused()
                     | DiscoveryChanged()
                     | OwnTopicReceived()

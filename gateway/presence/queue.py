@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.state_records import ClientId
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from gateway.presence.homeassistant.announcements import Announcements
 
 STATE_AGAIN_S = 300.0
+# After a connection began, and after the delay of the will: a broker may publish the will of the
+# connection before it although there is a new one, and so after our `online`.
+STATE_SOON_S = 5.0
 ONLINE = b"online"
 
 
@@ -57,14 +59,17 @@ class PresenceQueue:
         announcements: Announcements | None,
         stats: Callable[[], Mapping[str, object]],
         stats_s: float,
+        will_delay_s: float,
     ) -> None:
         self.board = board
         self.announcements = announcements
         self._topics = topics
         self._ledger = ledger
         self._stats, self._stats_s = stats, stats_s
-        # Infinity: a connection began, and the session published that itself.
-        self._state_at, self._stats_at = inf, 0.0
+        self._will_delay_s = will_delay_s
+        # When `online` is due again; None: a connection began, and the session published it.
+        self._state_due: deque[float] | None = None
+        self._stats_at = 0.0
         self._gateway_messages: deque[RetainedMessage] = deque()
         self._clearing: deque[RetainedMessage] = deque()  # of one device, without others between
         self._unconfirmed: dict[str, LedgerEntry] = {}  # in the ledger, and not sent again yet
@@ -98,7 +103,7 @@ class PresenceQueue:
     # From the connection
 
     def connected(self) -> None:
-        self._state_at, self._stats_at = inf, 0.0
+        self._state_due, self._stats_at = None, 0.0
         if self.board is not None:
             self.board.connected()
         if self.announcements is not None:
@@ -139,10 +144,13 @@ class PresenceQueue:
         """Adds what is due by now."""
         if self.board is not None:
             self.board.scan(now)
-        if self._state_at == inf:
-            self._state_at = now + STATE_AGAIN_S
-        if now >= self._state_at:
-            self._state_at = now + STATE_AGAIN_S
+        if self._state_due is None:
+            soon_at = now + STATE_SOON_S
+            self._state_due = deque((soon_at, soon_at + self._will_delay_s))
+        if now >= self._state_due[0]:
+            self._state_due.popleft()
+            if not self._state_due:
+                self._state_due.append(now + STATE_AGAIN_S)
             self._gateway_messages.append(RetainedMessage(self._topics.state, ONLINE))
         if self._stats_s and now >= self._stats_at:
             self._stats_at = now + self._stats_s

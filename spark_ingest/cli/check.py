@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from spark_ingest.cli.exit_codes import ExitCode
+from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.cli.sources import add_source_arguments, settings_from
+from spark_ingest.collect.credentials import password_of, tls_of
+from spark_ingest.config import ConfigError
 
 HELP = "check a configuration and say what it means"
 EXAMPLE = "python -m spark_ingest check --config ingest.toml"
@@ -17,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = settings_from(arguments)
+    try:
+        tls_of(settings.broker)
+        password_of(settings.broker)
+    except ConfigError as error:
+        raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
     collector = settings.collector
     topics = ", ".join(collector.topics)
     print(

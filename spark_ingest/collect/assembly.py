@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
-
 from spark_ingest.collect.batch import RotationOptions
 from spark_ingest.collect.collector import CollectorOptions, EndWhen
+from spark_ingest.collect.credentials import password_of, tls_of
 from spark_ingest.collect.receipts import ReceiptOptions
 from spark_ingest.collect.session import SessionOptions
 from spark_ingest.config import Settings
-from spark_ingest.config.problems import ConfigError
-from spark_ingest.config.settings import BrokerSettings, FieldSettings, SchemaSettings
+from spark_ingest.config.settings import FieldSettings, SchemaSettings
 from spark_ingest.kafka.topic import KafkaOptions
 from spark_ingest.payload.decoding import Format
 from spark_ingest.payload.registry import Field, Kind, Registry, SchemaOptions
@@ -35,7 +32,7 @@ def collector_options(settings: Settings, end_when: EndWhen, idle_s: float) -> C
         ),
         host=broker.url.host,
         port=broker.url.port,
-        tls=_tls(broker) if broker.url.tls else None,
+        tls=tls_of(broker),
         receipts=ReceiptOptions(
             topic=settings.acknowledge.topic,
             collector=settings.collector.name,
@@ -60,9 +57,10 @@ def session_options(settings: Settings) -> SessionOptions:
         packet_bytes_max=collector.message_bytes_max,
         keep_alive_s=broker.keep_alive_s,
         session_expiry_s=broker.session_expiry_s,
+        filters_per_subscribe_max=broker.filters_per_subscribe_max,
         connack_timeout_s=broker.connect_timeout_s,
         username=broker.username,
-        password=None if broker.password_file is None else _password(broker.password_file),
+        password=password_of(broker),
     )
 
 
@@ -113,39 +111,3 @@ def _field(field: FieldSettings) -> Field:
     if field.min is not None or field.max is not None:
         kind = Kind.NUMBER
     return Field(kind=kind, unit=field.unit, least=field.min, most=field.max)
-
-
-def _password(path: Path) -> bytes:
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise ConfigError([f"broker.password_file: {path}: {error.strerror or error}"]) from None
-    return lines[0] if lines else b""
-
-
-def _tls(broker: BrokerSettings) -> ssl.SSLContext:
-    """Version 1.2 or newer; certificate and host name are always verified."""
-    for key in ("ca_file", "cert_file", "key_file"):
-        path = getattr(broker, key)
-        if path is not None:
-            _must_be_readable(f"broker.{key}", path)
-    try:
-        context = ssl.create_default_context(cafile=broker.ca_file)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if broker.cert_file is not None:
-            # Without a password it would ask on the terminal.
-            context.load_cert_chain(broker.cert_file, broker.key_file, password=lambda: "")
-    except (ssl.SSLError, OSError) as error:
-        files = "broker.ca_file, broker.cert_file and broker.key_file"
-        reason = getattr(error, "reason", None) or error
-        raise ConfigError(
-            [f"{files}: not usable for TLS: {reason}; PEM form without a password is expected"]
-        ) from None
-    return context
-
-
-def _must_be_readable(key: str, path: Path) -> None:
-    try:
-        path.read_bytes()
-    except OSError as error:
-        raise ConfigError([f"{key}: {path}: {error.strerror or error}"]) from None

@@ -31,6 +31,11 @@ class Counters:
             "Messages of QoS 0 for which there was no room",
             registry=registry,
         )
+        self.too_large = Counter(
+            "tidegate_ingest_messages_too_large",
+            "Messages that were skipped, because they are larger than collector.message_bytes_max",
+            registry=registry,
+        )
         self.left_out = Counter(
             "tidegate_ingest_messages_left_out",
             "Messages that are no readings: receipts, and what gateways say of themselves",

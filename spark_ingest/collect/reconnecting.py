@@ -143,7 +143,12 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await loop.create_connection(
-                    lambda: protocol, self._host, self._port, ssl=self._tls
+                    lambda: protocol,
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    # A zone means something on this machine alone; no certificate has it.
+                    server_hostname=self._host.partition("%")[0] if self._tls else None,
                 )
         except TimeoutError:
             return f"no answer within {self._connect_timeout_s:g} s"

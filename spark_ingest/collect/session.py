@@ -10,6 +10,10 @@ Rule 3: what the broker sends again and we still have, by packet id and content,
         second time: its acknowledgement goes out on the new connection. DUP alone proves nothing.
 Rule 4: having asked for the end of a connection, we neither read from it nor write to it.
 
+Rule 5: a message larger than `packet_bytes_max`, which a broker may not send, is skipped as it
+        comes in, and refused when it has come; the connection lives. Of it no more is held than its
+        topic.
+
 Limits: `receive_max` unacknowledged messages, which the broker is given; mosquitto goes beyond it
 when it resumes a session, but no broker can beyond the 65,535 packet ids, of which each has one
 place here. `packet_bytes_max` for one packet.
@@ -25,12 +29,20 @@ from typing import Any, TypeAlias
 
 import mqtt5
 
-from spark_ingest.collect.packets import BadPacketError, packet_end, pubacks, read_packet
+from spark_ingest.collect.packets import (
+    BadPacketError,
+    packet_extent,
+    pubacks,
+    publish_head,
+    read_packet,
+    refusing_puback,
+)
 from spark_ingest.payload.record import Delivery
 
 REFUSED = 0x80
-SUBSCRIBE_ID = 1  # the only packet ids that we choose, and neither is used twice at a time
-UNSUBSCRIBE_ID = 2
+# The only packet ids that we choose: one for each packet with filters, none used twice at a time.
+SUBSCRIBE_ID_FIRST = 1
+UNSUBSCRIBE_ID_FIRST = 1001
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,7 @@ class SessionOptions:
     packet_bytes_max: int
     keep_alive_s: int
     session_expiry_s: int
+    filters_per_subscribe_max: int
     connack_timeout_s: float = 10.0
     username: str | None = None
     password: bytes | None = None
@@ -69,6 +82,31 @@ class Subscribed:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """Rule 5."""
+
+    topic: str
+    packet_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """What we would publish is more than the broker takes: it would end the connection."""
+
+    topic: str
+    packet_bytes: int
+    packet_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesIgnored:
+    """The broker sent properties that MQTT 5 does not allow; the first ones of a connection."""
+
+    packet: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsubscribed:
     """No more will come than what waits for us already."""
 
@@ -81,7 +119,9 @@ class Drop:
     is_final: bool = False
 
 
-Effect: TypeAlias = Transmit | Received | Subscribed | Unsubscribed | Drop
+Effect: TypeAlias = (
+    Transmit | Received | Skipped | NotSent | PropertiesIgnored | Subscribed | Unsubscribed | Drop
+)
 
 
 class Phase(Enum):
@@ -92,6 +132,14 @@ class Phase(Enum):
     PAUSED = "deaf"  # up, but for want of room nothing is read from the broker
 
 
+@dataclass(slots=True)
+class _Skipping:
+    """A message of which `left` bytes have not come yet."""
+
+    left: int
+    packet_id: int
+
+
 class CollectorSession:
     def __init__(self, options: SessionOptions) -> None:
         self.phase = Phase.CLOSED
@@ -99,7 +147,12 @@ class CollectorSession:
         self.resent = 0  # messages that came again and were still here
         self._options = options
         self._partial = b""
+        self._skipping: _Skipping | None = None
+        self._has_ignored = False  # properties, on this connection
         self._session_present = False
+        self._asked: dict[int, list[str]] = {}  # filters without SUBACK yet, by packet id
+        self._leaving: set[int] = set()  # packet ids without UNSUBACK yet
+        self._broker_bytes_max = inf  # of a packet, as the broker takes it
         self._retain_available = True
         # Unacknowledged, by packet id. Of ended connections too: they may come again.
         self._held: dict[int, Delivery] = {}
@@ -122,6 +175,7 @@ class CollectorSession:
     def opened(self, now: float) -> list[Effect]:
         self.phase = Phase.CONNECTING
         self.connection += 1
+        self._has_ignored = False
         options = self._options
         self._deadline_at = now + options.connack_timeout_s
         packet = mqtt5.ConnectPacket(
@@ -145,6 +199,7 @@ class CollectorSession:
         try:
             end = self._receive_packets(data, now, unix_us, effects)
         except BadPacketError as error:
+            effects += self._malformed()
             return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
         self._partial = data[end:]
         return effects
@@ -153,6 +208,9 @@ class CollectorSession:
         """The transport is gone."""
         self.phase = Phase.CLOSED
         self._partial = b""
+        self._skipping = None
+        self._asked = {}
+        self._leaving = set()
         self._deadline_at = inf
 
     # From the collector
@@ -175,8 +233,10 @@ class CollectorSession:
         """Retained, at QoS 0: what is lost is sent again."""
         if not self.is_up:
             return []
-        packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available)
-        return [Transmit(packet.write())]
+        packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available).write()
+        if len(packet) > self._broker_bytes_max:
+            return [NotSent(topic, len(packet), int(self._broker_bytes_max))]
+        return [Transmit(packet)]
 
     def pause(self) -> None:
         """Nothing is read any more; silence is no longer a fault of the broker."""
@@ -190,8 +250,9 @@ class CollectorSession:
 
     def unsubscribe(self) -> list[Effect]:
         """Leave the group: what comes from now on is for the others."""
-        packet = mqtt5.UnsubscribePacket(UNSUBSCRIBE_ID, self._options.subscriptions)
-        return [Transmit(packet.write())]
+        packets, _ = self._packets_of(_unsubscribe, UNSUBSCRIBE_ID_FIRST)
+        self._leaving = set(packets)
+        return [Transmit(packet) for packet, _ in packets.values()]
 
     def stop(self, *, forget: bool = False) -> list[Effect]:
         """DISCONNECT. `forget` ends the session too, and with it whatever is not acknowledged."""
@@ -224,22 +285,69 @@ class CollectorSession:
 
     def _receive_packets(self, data: bytes, now: float, unix_us: int, effects: list[Effect]) -> int:
         """Handle whole packets; returns where the first incomplete one begins."""
-        position, size, view = 0, len(data), memoryview(data)
+        size, view = len(data), memoryview(data)
+        position = self._skip(data, 0, effects)
         while position < size and self.phase is not Phase.CLOSED:
-            end = packet_end(data, position, self._options.packet_bytes_max)
-            if end is None:
+            extent = packet_extent(data, position)
+            if extent is None:
                 return position
-            packet = read_packet(view[position:end])
+            body_at, end = extent
+            if end - position > self._options.packet_bytes_max:
+                skipped_to = self._begin_skipping(data, position, body_at, end, effects)
+                if skipped_to is None:
+                    return position
+                position = skipped_to
+                continue
+            if end > size:
+                return position
+            packet, ignored = read_packet(view[position:end], check_text=self._has_ignored)
+            if ignored:
+                effects += self._note_ignored(packet, ignored)
             if type(packet) is mqtt5.PublishPacket:
                 self._receive_publish(packet, unix_us, effects)
             else:
                 receiver = _RECEIVERS[self.phase].get(type(packet))
                 if receiver is None:
-                    name = type(packet).__name__.removesuffix("Packet").upper()
-                    raise BadPacketError(f"{name} while {self.phase.value}")
+                    raise BadPacketError(f"{_name(packet)} while {self.phase.value}")
                 effects += receiver(self, packet, now)
             position = end
         return position
+
+    def _begin_skipping(
+        self, data: bytes, start: int, body_at: int, end: int, effects: list[Effect]
+    ) -> int | None:
+        """Rule 5. Where the data goes on behind what has come of the packet; None if its topic and
+        its packet id have not come yet.
+        """
+        if self.phase is Phase.CONNECTING:
+            raise BadPacketError("a packet larger than we take while connecting")
+        head = publish_head(data, data[start], body_at, end)
+        if head is None:
+            return None
+        # The broker has given the packet id to another message than the one that we may hold.
+        self._held.pop(head.packet_id, None)
+        self._durable.discard(head.packet_id)
+        effects.append(Skipped(head.topic, end - start))
+        self._skipping = _Skipping(end - start, head.packet_id)
+        return self._skip(data, start, effects)
+
+    def _skip(self, data: bytes, start: int, effects: list[Effect]) -> int:
+        skipping = self._skipping
+        if skipping is None:
+            return start
+        come = min(skipping.left, len(data) - start)
+        skipping.left -= come
+        if not skipping.left:
+            self._skipping = None
+            if skipping.packet_id:
+                effects.append(Transmit(refusing_puback(skipping.packet_id)))
+        return start + come
+
+    def _note_ignored(self, packet: object, ignored: list[str]) -> list[Effect]:
+        if self._has_ignored:
+            return []
+        self._has_ignored = True
+        return [PropertiesIgnored(_name(packet), ", ".join(ignored))]
 
     def _receive_publish(
         self, packet: mqtt5.PublishPacket, unix_us: int, effects: list[Effect]
@@ -247,7 +355,7 @@ class CollectorSession:
         if self.phase is Phase.CONNECTING:
             raise BadPacketError("PUBLISH while connecting")
         qos = int(packet.qos)
-        if packet.topic_alias is not None or qos > 1:
+        if qos > 1 or not packet.topic:  # beside a topic an alias says nothing
             raise BadPacketError("PUBLISH with a topic alias or QoS 2, for which we did not ask")
         packet_id = packet.packet_id or 0
         delivery = Delivery(
@@ -279,6 +387,13 @@ class CollectorSession:
         del self._held[held.packet_id]
         return [Transmit(pubacks([held.packet_id]))]
 
+    def _malformed(self) -> list[Effect]:
+        """DISCONNECT that says why, for the broker's log; not to what may be no broker."""
+        if self.phase in (Phase.CLOSED, Phase.CONNECTING):
+            return []
+        code = mqtt5.DisconnectReasonCode.MALFORMED_PACKET
+        return [Transmit(mqtt5.DisconnectPacket(reason_code=code).write())]
+
     def _drop(self, reason: str, *, is_final: bool = False) -> Drop:
         """Rule 4."""
         self.closed()
@@ -298,23 +413,52 @@ class CollectorSession:
         if not packet.session_present:
             self._held.clear()
             self._durable.clear()
-        wanted = [
-            mqtt5.TopicFilter(each, max_qos=mqtt5.QoS.AT_LEAST_ONCE)
-            for each in self._options.subscriptions
-        ]
-        return [Transmit(mqtt5.SubscribePacket(SUBSCRIBE_ID, wanted).write())]
+        self._broker_bytes_max = packet.max_packet_size or inf
+        packets, too_long = self._packets_of(_subscribe, SUBSCRIBE_ID_FIRST)
+        if too_long is not None:
+            reason = f"the broker takes packets of {packet.max_packet_size} bytes at most, too few "
+            return [self._drop(f"{reason}to subscribe to {too_long}", is_final=True)]
+        self._asked = {packet_id: filters for packet_id, (_, filters) in packets.items()}
+        return [Transmit(packet) for packet, _ in packets.values()]
+
+    def _packets_of(
+        self, write: Callable[[int, list[str]], bytes], first_id: int
+    ) -> tuple[dict[int, tuple[bytes, list[str]]], str | None]:
+        """Packets that name all filters, by packet id, within the limits of the broker and ours;
+        and a filter that is too long for the broker in a packet of its own.
+        """
+        found: dict[int, tuple[bytes, list[str]]] = {}
+        waiting = self._options.subscriptions
+        while waiting:
+            packet_id = first_id + len(found)
+            count = min(len(waiting), self._options.filters_per_subscribe_max)
+            while len(packet := write(packet_id, waiting[:count])) > self._broker_bytes_max:
+                count -= 1
+                if not count:
+                    return found, waiting[0]
+            found[packet_id] = (packet, waiting[:count])
+            waiting = waiting[count:]
+        return found, None
 
     def _receive_suback(self, packet: mqtt5.SubAckPacket, now: float) -> list[Effect]:
-        for wanted, code in zip(self._options.subscriptions, packet.reason_codes, strict=False):
+        filters = self._asked.pop(packet.packet_id, None)
+        if filters is None:
+            return []
+        for wanted, code in zip(filters, packet.reason_codes, strict=False):
             if int(code) >= REFUSED:
                 spoken = _spoken("SUBACK", code, packet.reason_str)
                 return [self._drop(f"no subscription to {wanted}: {spoken}", is_final=True)]
+        if self._asked:
+            return []
         self.phase = Phase.UP
         self._received_at = self._pinged_at = now
         return [Subscribed(self._session_present)]
 
-    def _receive_unsuback(self, _packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
-        return [Unsubscribed()]
+    def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
+        if packet.packet_id not in self._leaving:
+            return []
+        self._leaving.discard(packet.packet_id)
+        return [] if self._leaving else [Unsubscribed()]
 
     def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Effect]:
         is_final = packet.reason_code == mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
@@ -325,6 +469,19 @@ class CollectorSession:
 
     def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Effect]:
         return []  # `receive` has noted the time
+
+
+def _subscribe(packet_id: int, filters: list[str]) -> bytes:
+    wanted = [mqtt5.TopicFilter(each, max_qos=mqtt5.QoS.AT_LEAST_ONCE) for each in filters]
+    return mqtt5.SubscribePacket(packet_id, wanted).write()
+
+
+def _unsubscribe(packet_id: int, filters: list[str]) -> bytes:
+    return mqtt5.UnsubscribePacket(packet_id, filters).write()
+
+
+def _name(packet: object) -> str:
+    return type(packet).__name__.removesuffix("Packet").upper()
 
 
 def _is_same(held: Delivery, again: Delivery) -> bool:

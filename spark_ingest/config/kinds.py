@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import AddressValueError, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from spark_ingest.config.problems import shown
 from spark_ingest.payload.topic_filters import FILTER_BYTES_MAX, is_filter
@@ -25,8 +26,14 @@ PAIRS_MAX = 256
 _SIZE = re.compile(r"([0-9]{1,15}) ?(B|KiB|MiB|GiB)")
 _SIZE_UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 _URL = re.compile(
-    r"(?P<scheme>mqtts?)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253})"
+    r"(?P<scheme>mqtts?)://(?P<host>\[[^\[\]/]+\]|[A-Za-z0-9._-]{1,253})"
     r"(?::(?P<port>[0-9]{1,5}))?/?"
+)
+# What Linux allows in a name of an interface, or its number, but for the signs of a URL.
+_ZONE = re.compile(r"(?!\.{1,2}$)[!-$&-.0-9;-Z^-~]{1,15}")
+ZONE_EXPECTED = (
+    'a host without "%", or the name or number of an interface as its zone, such as '
+    '"mqtt://[fe80::1%25eth0]:1883"'
 )
 _ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
 _SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}"
@@ -59,7 +66,7 @@ class Broker(NamedTuple):
     tls: bool
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = f"[{self.host.replace('%', '%25')}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
 
 
@@ -176,16 +183,30 @@ def pairs() -> Kind:
 def broker_url() -> Kind:
     def convert(raw: object) -> Broker | None:
         parts = _URL.fullmatch(raw) if isinstance(raw, str) else None
-        if parts is None:
+        host = None if parts is None else _host(parts["host"])
+        if parts is None or host is None:
+            if isinstance(raw, str) and "%" in raw:
+                raise MismatchError(ZONE_EXPECTED, raw)
             return None
         port = int(parts["port"] or {"mqtt": 1883, "mqtts": 8883}[parts["scheme"]])
-        return (
-            Broker(parts["host"].strip("[]"), port, parts["scheme"] == "mqtts")
-            if (1 <= port <= 65_535)
-            else None
-        )
+        return Broker(host, port, parts["scheme"] == "mqtts") if (1 <= port <= 65_535) else None
 
     return Kind('"mqtt://host:port" or "mqtts://host:port"', convert)
+
+
+def _host(text: str) -> str | None:
+    """Without brackets. An IPv6 address may have a zone: `%25eth0` (RFC 6874), or `%eth0`."""
+    if not text.startswith("["):
+        return text
+    number, sign, zone = text[1:-1].partition("%")
+    name = unquote(zone.removeprefix("25"))
+    try:
+        address = str(IPv6Address(number))
+    except AddressValueError:
+        return None
+    if not sign:
+        return address
+    return f"{address}%{name}" if _ZONE.fullmatch(name) else None
 
 
 def servers() -> Kind:

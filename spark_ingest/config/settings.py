@@ -87,6 +87,12 @@ class BrokerSettings:
         604_800,
         "a week; mosquitto drops the share of a collector whose session ends",
     )
+    filters_per_subscribe_max: int = key(
+        kinds.integer(1, kinds.FILTERS_MAX),
+        "Topic filters in one SUBSCRIBE; more of them go into several",
+        8,
+        "AWS IoT takes no more, and nothing is slower for it",
+    )
     connect_timeout_s: float = key(kinds.number(1, 300), "For TCP, TLS and CONNACK each", 10.0)
     reconnect_delay_s_max: float = key(kinds.number(0.1, 3600), "Between two tries", 30.0)
 
@@ -120,7 +126,8 @@ class CollectorSettings:
     )
     message_bytes_max: int = key(
         kinds.size(KIB, 256 * MIB),
-        "The largest packet we take; a broker leaves out what is larger, without a word",
+        "The largest packet we take; a broker leaves out what is larger, without a word, and from "
+        "one that sends it all the same it is skipped",
         MIB,
     )
     keep_payload: bool = key(

@@ -20,6 +20,7 @@ from gateway.core.effects import (
     DiscoveryRole,
     Dropped,
     Effect,
+    PropertiesIgnored,
     Rebound,
     Send,
     StateChanged,
@@ -109,6 +110,21 @@ LINES = [
 def test_an_event_is_one_line(log: Log, effect: Effect, line: str) -> None:
     news().record(effect)
     assert log.read() == [line]
+
+
+def test_ignored_properties_are_a_line_for_who_looks_for_it(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    ignored = PropertiesIgnored("PUBACK", "0x1c may not be in this packet")
+    news().record(ignored)
+    assert log.read() == []
+    with caplog.at_level(logging.DEBUG, "tidegate"):
+        news().record(ignored)
+    (line,) = log.read()
+    assert line == (
+        "<7>DEBUG tidegate.upstream ignored properties that the broker may not send packet=PUBACK "
+        "properties='0x1c may not be in this packet'"
+    )
 
 
 def test_work_is_no_news(log: Log) -> None:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from gateway.config import HostPort, Settings, load
+from gateway.config.addresses import ZONE_EXPECTED, Broker, BrokerUrl
 from gateway.config.keys import ROOT
 from gateway.config.schema import Key, Named, Repeated, Table, default_of
 from gateway.config.settings import (
@@ -60,6 +61,7 @@ def test_the_defaults_are_those_that_were_promised() -> None:
         trust="connection",
         keep_alive_s=30,
         session_expiry_s=604800,
+        will_delay_s=10,
         connect_timeout_s=10,
         reconnect_delay_s_min=0.5,
         reconnect_delay_s_max=30,
@@ -220,11 +222,30 @@ def test_the_url_decides_three_settings() -> None:
         ("mqtt://[::1]", "::1", 1883, False),
         ("mqtts://[FE80::1]:9", "fe80::1", 9, True),
         ("mqtt://my_broker.local.", "my_broker.local.", 1883, False),
+        ("mqtt://[fe80::1%25lo]:1883", "fe80::1%lo", 1883, False),
+        ("mqtt://[FE80::1%lo]", "fe80::1%lo", 1883, False),
+        ("mqtts://[fe80::1%25eth0.5]:1", "fe80::1%eth0.5", 1, True),
+        ("mqtt://[fe80::1%25%65th0]:1", "fe80::1%eth0", 1, False),
+        ("mqtt://[fe80::1%252]:1", "fe80::1%2", 1, False),
+        ("mqtt://[fe80::1%2]:1", "fe80::1%2", 1, False),
     ],
 )
 def test_a_broker_is_a_name_or_an_address(url: str, host: str, port: int, tls: bool) -> None:
     upstream = read(f'[upstream]\nurl = "{url}"\n').settings.upstream
     assert (upstream.host, upstream.port, upstream.tls) == (host, port, tls)
+    again = BrokerUrl().read(str(Broker(host, port, tls)))
+    assert again == (host, port, tls)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["[fe80::1%]", "[fe80::1%25]", "[fe80::1%25eth0%25]", "[fe80::1%25eth/0]", "[fe80::1%25a b]",
+     "[fe80::1%25a-name-that-is-long]", "[fe80::1%25..]", "[fe80::1%25eth%2f0]", "fe80::1%25eth0",
+     "[%25eth0]", "[10.0.0.5%25eth0]", "10.0.0.5%eth0", "broker%25eth0"],
+)  # fmt: skip
+def test_a_zone_of_another_form_is_refused_with_one_that_is_right(host: str) -> None:
+    (complaint,) = complaints(f'[upstream]\nurl = "mqtt://{host}:1883"\n')
+    assert f'upstream.url: expected {ZONE_EXPECTED}, got "mqtt://{host}:1883"' in complaint
 
 
 @pytest.mark.parametrize(
@@ -264,6 +285,13 @@ def test_both_ends_of_a_range_belong_to_it() -> None:
 def test_the_shortest_and_the_longest_delay_may_be_the_same() -> None:
     text = "[upstream]\nreconnect_delay_s_min = 7\nreconnect_delay_s_max = 7\n"
     assert read(text).settings.upstream.reconnect_delay_s_max == 7
+
+
+def test_the_will_waits_as_long_as_the_session_at_most_if_that_was_asked_for() -> None:
+    text = "[upstream]\nsession_expiry_s = 5\n"
+    assert read(text).settings.upstream.will_delay_s == 10  # the session ends before it
+    assert read(text + "will_delay_s = 5\n").settings.upstream.will_delay_s == 5
+    assert complaints(text + "will_delay_s = 6\n")
 
 
 @pytest.mark.parametrize("code", ["0000", "001F", "007F", "0080", "009F"])

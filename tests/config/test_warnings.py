@@ -134,3 +134,12 @@ def test_an_interface_that_is_not_there_now_is_warned_about() -> None:
     )
     for there in ("lo", "192.0.2.7"):
         assert read(f'[[udp]]\n{group}multicast_interface = "{there}"\n').warnings == ()
+
+
+def test_a_zone_that_is_not_there_now_is_warned_about() -> None:
+    (warning,) = read('upstream.url = "mqtt://[fe80::1%25wlan77]"\n').warnings
+    assert warning.startswith(
+        'c.toml:1:16: upstream.url: this machine has no interface "wlan77" now, but '
+    )
+    for there in ("lo", "1"):
+        assert read(f'upstream.url = "mqtt://[fe80::1%25{there}]"\n').warnings == ()

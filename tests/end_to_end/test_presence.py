@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
+from hil.faults.cutting_proxy import CUT, cutting_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.cli.tidegate import tidegate
@@ -97,14 +99,54 @@ async def test_after_a_restart_of_a_broker_that_lost_everything_all_is_said_agai
 
 
 @story
-async def test_a_gateway_that_is_killed_is_offline_by_its_will(
+async def test_a_connection_that_is_cut_for_a_moment_is_not_reported(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    """Three times; then `online` is published again when the delay of the will is over."""
+    config = "will_delay_s = 2\nreconnect_delay_s_min = 0.05\n" + CONFIG
+    async with cutting_proxy(broker.port, seed=3) as proxy:
+        gateway = GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{proxy.port}", config)
+        async with application(broker, f"{BASE}/state") as client:
+            said = Listener(client)
+            try:
+                gateway.start()
+                for connection in range(4):
+                    if connection:
+                        await proxy.cut()
+                    await said.count(connection + 1)
+                await said.count(4 + 2)
+            finally:
+                gateway.kill()
+            assert proxy.fates[CUT] >= 3
+            assert {payload for _, payload in said.messages} == {b"online"}
+            await said.until(lambda: said.last[f"{BASE}/state"] == b"offline")
+
+
+@story
+async def test_a_gateway_that_is_killed_is_offline_by_its_will_after_its_delay(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    with serving(tmp_path, broker, "will_delay_s = 2\n" + CONFIG) as gateway:
+        async with application(broker, f"{BASE}/state") as client:
+            said = Listener(client)
+            await said.until(lambda: said.last.get(f"{BASE}/state") == b"online")
+            gateway.kill()
+            killed_at = monotonic()
+            await said.until(lambda: said.last.get(f"{BASE}/state") == b"offline")
+            assert monotonic() - killed_at > 1.0  # mosquitto counts whole seconds
+
+
+@story
+async def test_a_gateway_that_is_stopped_is_offline_at_once(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
     async with application(broker, f"{BASE}/state") as client:
         said = Listener(client)
         await said.until(lambda: said.last.get(f"{BASE}/state") == b"online")
-        gateway.kill()
+        began = monotonic()
+        assert await asyncio.to_thread(gateway.stop) == 0
         await said.until(lambda: said.last.get(f"{BASE}/state") == b"offline")
+        assert monotonic() - began < 8.0  # of the 10 that are the delay of its will
 
 
 @story

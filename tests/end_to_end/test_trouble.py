@@ -147,18 +147,6 @@ def test_the_gateways_presence_is_retained_and_goes_with_it(
     assert "Traceback" not in gateway.log
 
 
-def test_the_broker_says_that_a_killed_gateway_is_offline(
-    broker: Mosquitto, gateway: GatewayProcess
-) -> None:
-    async def story() -> None:
-        async with application(broker, "tidegate/under-test/state") as app:
-            assert (await heard(app)).payload == b"online"
-            gateway.kill()
-            assert (await heard(app)).payload == b"offline"
-
-    asyncio.run(story())
-
-
 def test_each_start_is_a_new_epoch(broker: Mosquitto, tmp_path: Path) -> None:
     async def epoch(gateway: GatewayProcess) -> str:
         async with application(broker, "field") as app, sensor(gateway.port, "s1") as s1:

@@ -19,7 +19,7 @@ from gateway.presence.homeassistant.announcements import Announcements, Values
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, PresencePublisher
-from gateway.presence.queue import STATE_AGAIN_S, PresenceQueue
+from gateway.presence.queue import STATE_AGAIN_S, STATE_SOON_S, PresenceQueue
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
 from gateway.presence.values import Value
 from tests.admin.conftest import Log
@@ -27,6 +27,7 @@ from tests.presence.devices import NONE, RULES, TOPICS, Fleet
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
 PER_S = 40
+WILL_DELAY_S = 10
 BIRTH = "homeassistant/status"
 TANK = ClientId("tank")
 CLIENT, VALUES = TOPICS.client("tank"), TOPICS.values("tank")
@@ -54,6 +55,7 @@ class House:
             announcements=announcements if announces else None,
             stats=lambda: {"uptime_s": 1},
             stats_s=60,
+            will_delay_s=WILL_DELAY_S,
         )
         self.publisher = PresencePublisher(
             engine=self.bench.engine,
@@ -221,9 +223,22 @@ def test_the_gateways_own_word_goes_first_and_again_from_time_to_time(tmp_path: 
     house = House(tmp_path)
     house.enter("tank")
     assert house.topics()[0] == TOPICS.stats  # the session has just said that it is there
-    again = house.beat(int(STATE_AGAIN_S / BEAT_S))
-    assert again.count((TOPICS.state, b"online")) == 1
-    assert [topic for topic, _ in again].count(TOPICS.stats) == STATE_AGAIN_S / 60
+    said = [house.beat(int(60 / BEAT_S)) for _ in range(int(STATE_AGAIN_S / 60) + 1)]
+    assert [each.count((TOPICS.state, b"online")) for each in said] == [2, 0, 0, 0, 0, 1]
+    assert [[topic for topic, _ in each].count(TOPICS.stats) for each in said] == [1] * 6
+
+
+def test_a_will_that_overtakes_the_new_connection_is_corrected_soon(tmp_path: Path) -> None:
+    """A broker may publish it when the new connection takes the session over, or when the delay of
+    the will is over; both are behind the `online` of the session.
+    """
+    house = House(tmp_path)
+    for _ in range(3):
+        house.connected()
+        soon = house.beat(int(STATE_SOON_S / BEAT_S) + 1)
+        assert soon.count((TOPICS.state, b"online")) == 1
+        assert house.beat(int(WILL_DELAY_S / BEAT_S)).count((TOPICS.state, b"online")) == 1
+        assert house.beat(int(WILL_DELAY_S / BEAT_S)).count((TOPICS.state, b"online")) == 0
 
 
 def test_values_are_said_once_however_often_they_came(tmp_path: Path) -> None:

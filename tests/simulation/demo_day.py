@@ -139,6 +139,7 @@ class DemoDay:
             announcements=Announcements(announcer, values_of),
             stats=lambda: {"at": self._time()},
             stats_s=60,
+            will_delay_s=10,
         )
         publisher = PresencePublisher(
             engine=engine,

@@ -20,6 +20,7 @@ NEED_PYARROW = (
     "test_retention.py",
     "test_partials.py",
     "test_kept_until_ingested.py",
+    "test_too_large.py",
 )
 collect_ignore = [
     *([] if find_spec("pyarrow") else NEED_PYARROW),

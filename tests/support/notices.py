@@ -31,6 +31,10 @@ class Listener:
         except TimeoutError:
             raise AssertionError(f"not said; what was: {self.last}") from None
 
+    async def count(self, messages: int) -> None:
+        """Until that many have come."""
+        await self.until(lambda: len(self.messages) >= messages)
+
     def json(self, topic: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.last[topic])
         return found

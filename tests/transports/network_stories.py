@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
 from functools import partial
 from operator import eq
 from pathlib import Path
 
+import uvloop
+
 from gateway.app.listeners import SensorLinks
+from gateway.config.addresses import BrokerUrl
+from gateway.transports.broker.socket import connected_socket
 from gateway.transports.udp.link import UdpLink
 from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 from gateway.transports.udp.socket import open_udp_socket
+from spark_ingest.collect.reconnecting import BrokerConnection, ConnectionCallbacks
+from spark_ingest.config.kinds import broker_url
 from tests.support.multicast import Seeker, group_on_loopback
 from tests.support.own_network import give_address, send_frame, switch
 from tests.transports.eventually import eventually
@@ -163,3 +171,37 @@ def problem(interface: str | None) -> str:
     loop.close()
     assert said is not None
     return said
+
+
+def a_broker_has_a_link_local_address() -> None:
+    """`mqtt://[fe80::1%25lo]`, as the gateway, `doctor` and the collector connect to it."""
+    switch("lo", on=True)
+    subprocess.run(["ip", "address", "add", "fe80::1/64", "dev", "lo", "nodad"], check=True)
+    for loop_factory in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(asyncio.wait_for(_a_broker_has_a_link_local_address(), 20))
+
+
+async def _a_broker_has_a_link_local_address() -> None:
+    loop = asyncio.get_running_loop()
+    scope = socket.if_nametoindex("lo")
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as server:
+        server.bind(("fe80::1", 0, 0, scope))
+        server.listen()
+        port = server.getsockname()[1]
+        url = f"mqtt://[fe80::1%25lo]:{port}"
+        host = "fe80::1%lo"
+        assert BrokerUrl().read(url) == broker_url().read(url) == (host, port, False)
+        connected = await connected_socket(loop, host, port, 5)
+        assert connected.getpeername()[3] == scope
+        connected.close()
+        socket.create_connection((host, port), 5).close()
+        opened = asyncio.Event()
+        callbacks = ConnectionCallbacks(opened.set, lambda _chunk: None, lambda: None)
+        collector = BrokerConnection(
+            host, port, None, connect_timeout_s=5, delay_s_max=5, callbacks=callbacks
+        )
+        keeping = asyncio.create_task(collector.run())
+        await opened.wait()
+        keeping.cancel()
+        await asyncio.wait({keeping})

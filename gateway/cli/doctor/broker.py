@@ -73,7 +73,7 @@ def _connect_once(
             plain.settimeout(upstream.connect_timeout_s)
             line = plain
             if tls is not None:
-                line = tls.wrap_socket(plain, server_hostname=upstream.host)
+                line = tls.wrap_socket(plain, server_hostname=upstream.host.partition("%")[0])
                 certificate = line.getpeercert()
             line.sendall(_connect_packet(upstream, password))
             answer = _answer(line, upstream)
@@ -124,7 +124,7 @@ def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPac
         raise BadPacketError(f"it answers CONNECT with {-end} bytes")
     if octets[0] == CONNACK and end == CONNACK_311_BYTES:
         raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
-    packet, _ = read_packet(memoryview(octets[:end]))
+    packet, _, _ = read_packet(memoryview(octets[:end]))
     if not isinstance(packet, mqtt5.ConnAckPacket):
         raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
     return packet

@@ -20,6 +20,7 @@ import mqtt5
 
 from gateway.core.mqtt.foreign_codes import with_known_codes
 from gateway.core.mqtt.options import MqttOptions
+from gateway.core.mqtt.properties import may_have_bad_text, with_allowed_properties
 from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
 
@@ -211,17 +212,28 @@ def oversized_publish(data: bytes, start: int, size: int) -> OversizedPublish | 
     return OversizedPublish(topic, qos, packet_id, size, size)
 
 
-def read_packet(octets: memoryview) -> tuple[object, list[int]]:
-    """The packet in these bytes, all of them, and its reason codes if one of them is none of
-    MQTT 5's. Raises BadPacketError if there is no packet.
+def read_packet(
+    octets: memoryview, *, check_text: bool = False
+) -> tuple[object, list[int], list[str]]:
+    """The packet in these bytes, all of them; its reason codes if one of them is none of MQTT 5's;
+    and which properties were left out, as they may not be there (properties.py). Raises
+    BadPacketError if there is no packet.
+
+    `check_text`: look for text that is not UTF-8 before the codec does, which panics at it and
+    writes that to stderr.
     """
+    ignored: list[str] = []
+    if check_text and may_have_bad_text(bytes(octets)):
+        changed, ignored = with_allowed_properties(bytes(octets))
+        octets = memoryview(changed)
     try:
-        return _read(octets), []
-    except BadPacketError as error:
-        if "ReasonCode" not in str(error):
+        return _read(octets), [], ignored
+    except BadPacketError:
+        changed, more = with_allowed_properties(bytes(octets))
+        changed, codes = with_known_codes(changed)
+        if changed == octets:
             raise
-    changed, codes = with_known_codes(bytes(octets))
-    return _read(memoryview(changed)), codes
+    return _read(memoryview(changed)), codes, ignored + more
 
 
 def _read(octets: memoryview) -> object:
@@ -319,8 +331,10 @@ def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
 
 
 def publication_of(packet: mqtt5.PublishPacket) -> ReceivedPublish:
-    """Raises BadPacketError for a topic alias, of which we allow none."""
-    if packet.topic_alias is not None:
+    """Raises BadPacketError for a topic alias alone, of which we allow none; beside a topic it says
+    nothing.
+    """
+    if packet.topic_alias is not None and not packet.topic:
         raise BadPacketError("a topic alias, of which we allow none")
     return ReceivedPublish(
         topic=packet.topic,

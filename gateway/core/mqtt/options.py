@@ -32,6 +32,7 @@ class MqttOptions:
     trust_session: bool = False
     keep_alive_s: int = 30
     session_expiry_s: int = 604_800
+    will_delay_s: int = 10
     connack_timeout_s: float = 10.0
     packet_bytes_max: int = 1 << 20
     waiting_messages_max: int = 100_000

@@ -37,6 +37,7 @@ from gateway.core.effects import (
     DropUpstream,
     OwnTopicBlocked,
     OwnTopicReceived,
+    PropertiesIgnored,
     RecordConnect,
     Transmit,
     UpstreamEndExplained,
@@ -130,6 +131,7 @@ class MqttSession:
         self._oversized: OversizedPublish | None = None  # is being read over
         self._filters_first = True
         self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
+        self._has_ignored = False  # properties, on this connection
         self._transport = 0  # counts them
         self._keep_alive_s = options.keep_alive_s
         self._heard_at = 0.0
@@ -153,6 +155,7 @@ class MqttSession:
     def opened(self, now: float) -> list[Output]:
         """The transport is there: introduce ourselves (Rule 4)."""
         self._transport += 1
+        self._has_ignored = False
         if not self.publisher.may_be_on_record():
             return self._connect(now)
         self.phase = RECORDING
@@ -174,6 +177,7 @@ class MqttSession:
             payload=b"offline",
             qos=self._will_qos,
             retain=self._retain_presence,
+            will_delay_interval=options.will_delay_s,
         )
         packet = mqtt5.ConnectPacket(
             options.client_id,
@@ -427,11 +431,16 @@ class MqttSession:
                 return self._received(received)
         if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
             return self._drop(NO_MQTT_5.format(code=data[end - 1]), now)
-        packet, self._codes = read_packet(memoryview(data)[start:end])
+        packet, self._codes, ignored = read_packet(
+            memoryview(data)[start:end], check_text=self._has_ignored
+        )
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
-            name = type(packet).__name__.removesuffix("Packet").upper()
-            raise BadPacketError(f"{name} while {self.phase.value}")
+            raise BadPacketError(f"{_name_of(packet)} while {self.phase.value}")
+        if ignored and not self._has_ignored:
+            self._has_ignored = True
+            effects: list[Output] = [PropertiesIgnored(_name_of(packet), ", ".join(ignored))]
+            return effects + receiver(self, packet, now)
         return receiver(self, packet, now)
 
     def _code_of(self, packet: Any) -> int:
@@ -552,6 +561,10 @@ class MqttSession:
             user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())
+
+
+def _name_of(packet: object) -> str:
+    return type(packet).__name__.removesuffix("Packet").upper()
 
 
 def _receipt(publication: Publication) -> list[Output]:

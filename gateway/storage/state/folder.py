@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.core.state_records import StateRecords
+from gateway.host.causes import in_the_way
 from gateway.storage.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.storage.state.errors import (
     DamagedError,
@@ -93,12 +94,7 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
         _keep_private(path)
         lock = lock_folder(path / LOCK_FILE)
         try:
-            if (path / RESTORE_MARK).exists():
-                raise StateError(
-                    errno.EINVAL,
-                    f"gateway.state_dir {path}: a restore was interrupted and only half of it is "
-                    "there: type  tidegate restore FILE  again",
-                )
+            refuse_half_restored(path)
             store, saved, epoch = _open_store(path, link_names)
         except BaseException:
             os.close(lock)
@@ -110,6 +106,27 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
     except sqlite3.Error as error:
         raise from_sqlite(path, error) from error
     return StateFolder(path=path, epoch=epoch, lock=lock, store=store, saved=saved)
+
+
+def refuse_half_restored(path: Path) -> None:
+    """Raises StateError."""
+    if (path / RESTORE_MARK).exists():
+        raise StateError(
+            errno.EINVAL,
+            f"gateway.state_dir {path}: a restore was interrupted and only half of it is "
+            "there: type  tidegate restore FILE  again",
+        )
+
+
+def refuse_unusable(path: Path) -> None:
+    """Raises StateError as `open_state` would, for what can be seen without a change to the folder
+    by any user: not for rights, nor for what is in a folder that this user may not enter.
+    """
+    found = in_the_way(path)
+    if found is not None:
+        raise StateError(errno.ENOTDIR, f"gateway.state_dir {path}: {found}")
+    with suppress(PermissionError):
+        refuse_half_restored(path)
 
 
 def lock_folder(path: Path) -> int:

@@ -148,6 +148,9 @@ def explain_name(error: socket.gaierror, host: str, key: str) -> str:
             f"the name {host!r} cannot be looked up: no name server answers; "
             "check the network and /etc/resolv.conf"
         )
+    if ":" in host:  # an address, so what is not known is its zone
+        zone = host.partition("%")[2]
+        return f"this machine has no interface {zone!r} now: `ip address` shows all; see {key}"
     return f"the name {host!r} has no address: check the host in {key}"
 
 

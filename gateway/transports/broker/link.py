@@ -317,7 +317,8 @@ class BrokerLink:
                 lambda: connection,
                 sock=connected,
                 ssl=tls,
-                server_hostname=self._host if tls else None,
+                # A zone means something on this machine alone; no certificate has it.
+                server_hostname=self._host.partition("%")[0] if tls else None,
                 ssl_handshake_timeout=max(0.1, deadline - loop.time()) if tls else None,
             )
         except Exception as error:

@@ -159,7 +159,7 @@ def test_a_broken_publication_is_read_as_by_the_codec_package_or_left_to_it(
         return
     if read is not None:
         read.identifiers = list(read.identifiers)
-        packet, _ = read_packet(memoryview(octets))
+        packet, _, _ = read_packet(memoryview(octets))
         assert isinstance(packet, mqtt5.PublishPacket)
         assert read == publication_of(packet)
 

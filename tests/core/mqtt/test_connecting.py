@@ -61,7 +61,14 @@ def test_the_will_says_that_the_gateway_is_offline() -> None:
     will = connect_packet(MqttSession(options(topic_prefix="site/"))).will
     assert will is not None
     assert (will.topic, will.payload) == ("site/tidegate/gh/state", b"offline")
-    assert (int(will.qos), will.retain) == (1, True)
+    assert (int(will.qos), will.retain, will.will_delay_interval) == (1, True, 10)
+
+
+@pytest.mark.parametrize("delay_s", [0, 3600])
+def test_the_broker_waits_with_the_will_as_configured(delay_s: int) -> None:
+    will = connect_packet(MqttSession(options(will_delay_s=delay_s))).will
+    assert will is not None
+    assert will.will_delay_interval == delay_s
 
 
 def test_once_accepted_the_gateway_is_online() -> None:

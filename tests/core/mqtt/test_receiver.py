@@ -225,9 +225,8 @@ def test_the_prefix_is_the_brokers_side_only(topic: str, arrives_as: str | None)
     assert [each.message.topic for each in arrived] == ([arrives_as] if arrives_as else [])
 
 
-@pytest.mark.parametrize("topic", ["", "a"])
-def test_a_topic_alias_was_never_allowed(topic: str) -> None:
-    packet = mqtt5.PublishPacket(topic, b"on", topic_alias=1)
+def test_a_topic_alias_in_place_of_a_topic_was_never_allowed() -> None:
+    packet = mqtt5.PublishPacket("", b"on", topic_alias=1)
     assert drop_reason(session_up().receive(packet.write(), 1.0)).endswith(
         "a topic alias, of which we allow none"
     )

@@ -50,6 +50,20 @@ def test_a_wrong_configuration_ends_with_78(tmp_path: Path) -> None:
         assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.parametrize("content", [None, "", "-----BEGIN PRIVATE KEY-----\n"])
+def test_check_refuses_the_files_that_collect_would_refuse(
+    tmp_path: Path, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "ca.pem").write_text(content)
+    text = '[lake]\npath = "lake"\n[collector]\ntopics = ["a"]\n[broker]\nca_file = "ca.pem"\n'
+    (tmp_path / "x.toml").write_text(text + 'url = "mqtts://127.0.0.1:1"\n')
+    answers = [spark_ingest(verb, "--config", tmp_path / "x.toml") for verb in ("check", "collect")]
+    assert [each.returncode for each in answers] == [78, 78]
+    assert "broker.ca_file" in answers[0].stderr
+    assert answers[0].stderr == answers[1].stderr
+
+
 def test_check_says_what_the_configuration_means(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(spark_ingest("init").stdout)
     answer = spark_ingest("check", "--config", tmp_path / "x.toml", "--set", "collector.name=c7")

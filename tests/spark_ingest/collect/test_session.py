@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import mqtt5
 import pytest
@@ -15,6 +16,7 @@ from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
     Effect,
+    NotSent,
     Phase,
     Received,
     SessionOptions,
@@ -32,6 +34,7 @@ RULES = SessionOptions(
     packet_bytes_max=1000,
     keep_alive_s=30,
     session_expiry_s=3600,
+    filters_per_subscribe_max=8,
     username="u",
     password=b"p",
 )
@@ -273,10 +276,13 @@ def test_a_broker_that_does_not_answer_is_left(answers: bytes, due: str) -> None
         (SUBACK, False, "SUBACK while connecting"),
         (connack() + connack(), False, "CONNACK while subscribing"),
         (connack() + publish(7, qos=2), False, "QoS 2"),
-        (connack() + publish(7, b"x" * 1000), False, "more than the 1000 we take"),
+        (connack()[:1] + b"\xe8\x08" + b"x" * 1000, False, "larger than we take while connecting"),
+        (connack() + b"\x90\xe8\x08", False, "that is no message of ours"),
+        (connack() + b"\x34\xe8\x08", False, "that is no message of ours"),
+        (connack() + b"\x32\xe8\x08\xff\xff", False, "a topic longer than its packet"),
         (b"\x20\xff\xff\xff\xff\x01", False, "more than four octets"),
         (b"\x00\x00", False, "the broker sent what it may not send"),
-        (b"\x20\x05\x00\x00\x02\x00\x00", False, "the broker sent what it may not send"),
+        (b"\x20\x05\x00\x00\x03\x00\x00", False, "the broker sent what it may not send"),
     ],
 )
 def test_a_broker_that_refuses_or_talks_nonsense_is_left(
@@ -302,7 +308,9 @@ def test_it_leaves_the_group_and_ends_its_session_when_told() -> None:
     (packet,) = said(session.unsubscribe())
     assert isinstance(packet, mqtt5.UnsubscribePacket)
     assert packet.patterns == ["$share/ingest/farm/#", "$share/ingest/barn/+"]
-    unsuback = mqtt5.UnsubAckPacket(2, [mqtt5.UnsubAckReasonCode.SUCCESS] * 2).write()
+    unsuback = mqtt5.UnsubAckPacket(
+        packet.packet_id, [mqtt5.UnsubAckReasonCode.SUCCESS] * 2
+    ).write()
     assert session.receive(unsuback, 0.0, 0) == [Unsubscribed()]
     (goodbye,) = said(session.stop(forget=True))
     assert isinstance(goodbye, mqtt5.DisconnectPacket)
@@ -357,3 +365,82 @@ def test_what_it_publishes_is_retained_where_the_broker_does_that() -> None:
         assert isinstance(packet, mqtt5.PublishPacket)
         assert (packet.topic, packet.payload, int(packet.qos)) == ("t", b"p", 0)
         assert packet.retain is available
+
+
+MANY = tuple(f"farm/{number}/+" for number in range(20))
+
+
+def asked(effects: Sequence[Effect]) -> list[list[str]]:
+    """The filters of each SUBSCRIBE or UNSUBSCRIBE."""
+    packets = said(effects)
+    if packets and isinstance(packets[0], mqtt5.UnsubscribePacket):
+        return [each.patterns for each in packets]  # type: ignore[attr-defined]
+    return [[one.pattern for one in each.topic_filters] for each in packets]  # type: ignore[attr-defined]
+
+
+def suback(packet_id: int, count: int) -> bytes:
+    granted = mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE
+    return mqtt5.SubAckPacket(packet_id, [granted] * count).write()
+
+
+def test_many_filters_go_in_several_packets_and_it_is_up_when_all_are_granted() -> None:
+    session = CollectorSession(replace(RULES, filters=MANY))
+    session.opened(0.0)
+    packets = asked(session.receive(connack(), 0.0, 0))
+    assert list(map(len, packets)) == [8, 8, 4]
+    assert [one for each in packets for one in each] == [f"$share/ingest/{each}" for each in MANY]
+    assert session.receive(suback(3, 4) + suback(1, 8), 0.0, 0) == []
+    assert session.receive(suback(1, 8), 0.0, 0) == [], "once is enough"
+    assert session.receive(suback(2, 8), 0.0, 0) == [Subscribed(False)]
+    left = session.unsubscribe()
+    assert list(map(len, asked(left))) == [8, 8, 4]
+    ids = [each.packet_id for each in said(left)]  # type: ignore[attr-defined]
+    done = [mqtt5.UnsubAckPacket(each, [mqtt5.UnsubAckReasonCode.SUCCESS]).write() for each in ids]
+    assert session.receive(done[0] + done[1], 0.0, 0) == []
+    assert session.receive(done[2], 0.0, 0) == [Unsubscribed()]
+
+
+def test_a_refusal_in_any_of_them_names_its_filter() -> None:
+    session = CollectorSession(replace(RULES, filters=MANY))
+    session.opened(0.0)
+    session.receive(connack(), 0.0, 0)
+    codes = [mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE, mqtt5.SubAckReasonCode(0x87)]
+    drop = dropped(session.receive(mqtt5.SubAckPacket(2, codes).write(), 0.0, 0))
+    assert "no subscription to $share/ingest/farm/9/+" in drop.reason
+
+
+@pytest.mark.parametrize("takes", [40, 64, 100, 1000])
+def test_no_packet_with_filters_is_larger_than_the_broker_takes(takes: int) -> None:
+    session = CollectorSession(replace(RULES, filters=MANY))
+    session.opened(0.0)
+    effects = session.receive(connack(max_packet_size=takes), 0.0, 0)
+    sizes = [len(each.chunk) for each in effects if isinstance(each, Transmit)]
+    assert max(sizes) <= takes
+    assert sum(map(len, asked(effects))) == len(MANY)
+    for packet_id, filters in enumerate(asked(effects), 1):
+        effects = session.receive(suback(packet_id, len(filters)), 0.0, 0)
+    assert session.is_up
+    left = session.unsubscribe()
+    assert max(len(each.chunk) for each in left if isinstance(each, Transmit)) <= takes
+    assert sum(map(len, asked(left))) == len(MANY)
+
+
+def test_a_filter_that_the_broker_can_never_take_is_named() -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    drop = dropped(session.receive(connack(max_packet_size=20), 0.0, 0))
+    assert drop.is_final
+    assert (
+        "packets of 20 bytes at most, too few to subscribe to $share/ingest/farm/#" in drop.reason
+    )
+
+
+def test_a_receipt_that_the_broker_does_not_take_is_not_sent() -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(connack(max_packet_size=100) + SUBACK, 0.0, 0)
+    assert isinstance(session.publish("t", b"x" * 90)[0], Transmit)
+    assert session.publish("t", b"x" * 100) == [NotSent("t", 106, 100)]
+    session.closed()
+    up(session)
+    assert isinstance(session.publish("t", b"x" * 100)[0], Transmit)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spark_ingest.collect import assembly
 from spark_ingest.collect.collector import EndWhen
 from spark_ingest.config import ConfigError, Settings, load
+from spark_ingest.config.kinds import ZONE_EXPECTED
 from spark_ingest.config.settings import TABLES
 from spark_ingest.config.template import template
 
@@ -243,6 +244,34 @@ def test_files_that_it_names_must_be_there_and_right(
     text = LEAST + f'[broker]\nurl = "mqtts://x"\nusername = "u"\n{key} = "file"\n'
     with pytest.raises(ConfigError, match=words):
         assembly.collector_options(loaded(tmp_path, text), EndWhen.NEVER, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("host", "read"),
+    [
+        ("[fe80::1%25lo]", "fe80::1%lo"), ("[FE80::1%lo]", "fe80::1%lo"), ("[::1]", "::1"),
+        ("[fe80::1%252]", "fe80::1%2"),
+    ],
+)  # fmt: skip
+def test_a_broker_may_have_a_zone(tmp_path: Path, host: str, read: str) -> None:
+    url = loaded(tmp_path, LEAST + f'[broker]\nurl = "mqtt://{host}:9"\n').broker.url
+    assert url == (read, 9, False)
+    assert loaded(tmp_path, LEAST + f'[broker]\nurl = "{url}"\n').broker.url == url
+
+
+@pytest.mark.parametrize(
+    "host", ["[fe80::1%]", "[fe80::1%25]", "[fe80::1%25a%25]", "[1.2.3.4%25a]", "a%25b"]
+)
+def test_a_zone_of_another_form_is_refused_with_one_that_is_right(
+    tmp_path: Path, host: str
+) -> None:
+    (mistake,) = mistakes(tmp_path, LEAST + f'[broker]\nurl = "mqtt://{host}:9"\n')
+    assert mistake.endswith(f'broker.url: expected {ZONE_EXPECTED}, got "mqtt://{host}:9"')
+
+
+def test_an_address_of_another_form_is_refused(tmp_path: Path) -> None:
+    (mistake,) = mistakes(tmp_path, LEAST + '[broker]\nurl = "mqtt://[:::1]:9"\n')
+    assert '"mqtts://host:port", got "mqtt://[:::1]:9"' in mistake
 
 
 def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:

@@ -46,6 +46,13 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
     assert "[::1]:1883" in explain(ConnectionRefusedError(), "::1", 1883, False)
 
 
+def test_a_zone_that_is_no_interface_is_named() -> None:
+    error = socket.gaierror(socket.EAI_NONAME, "?")
+    failure, said = diagnose(error, "fe80::1%wlan77", 1, tls=False)
+    assert failure is BrokerFailure.NAME
+    assert said.startswith("this machine has no interface 'wlan77' now: `ip address` shows all")
+
+
 def link_to(host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) -> BrokerLink:
     return BrokerLink(
         host,

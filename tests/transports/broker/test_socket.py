@@ -11,6 +11,7 @@ import pytest
 from gateway.host.limits import LimitError
 from gateway.transports.broker.failures import BrokerFailure, diagnose
 from gateway.transports.broker.socket import connected_socket
+from tests.support.own_network import run_in_own_network
 from tests.transports.conftest import Run
 
 
@@ -67,3 +68,7 @@ def test_a_connection_that_is_refused_or_given_up_leaves_nothing(run: Run) -> No
                 each.close()
 
     run(story())
+
+
+def test_a_broker_at_a_link_local_address_is_reached_by_its_zone() -> None:
+    run_in_own_network("tests.transports.network_stories", "a_broker_has_a_link_local_address")
