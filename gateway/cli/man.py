@@ -96,12 +96,17 @@ def _verb(command: Command) -> Iterator[str]:
             yield _roff(f"{title[0].upper()}{title[1:]}:")
         for argument in shown:
             yield from _argument(argument)
+    yield from _actions(command)
+    yield from _as_it_stands(command.epilog)
+
+
+def _actions(command: Command) -> Iterator[str]:
     for below in command.commands:
         yield ".TP"
         yield f".B {_roff(' '.join(below.path[1:]))}"
         yield _roff(below.help)
         yield from _own_arguments(command, below)
-    yield from _as_it_stands(command.epilog)
+        yield from _actions(below)
 
 
 def _own_arguments(command: Command, action: Command) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.admin.aside import AsideNumbers, AsideSubject
 from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import (
     Condition,
@@ -110,6 +111,19 @@ INGEST = IngestNumbers(
     given_up=409,
     unreadable=410,
 )
+ASIDE = AsideNumbers(
+    readings=701,
+    bytes=702,
+    set_aside=703,
+    without_room=704,
+    subjects=(
+        AsideSubject(client="pump", topic="pumps/x", readings=700, reason="0x87"),
+        AsideSubject(client="well", topic="well/1", readings=1, reason="0x95"),
+    ),
+    blocked_readings=(("pump", "pumps/x"), ("well", "well/2")),
+    blocked_filters=("cmd/#",),
+    blocked_own_topics=("tidegate/gh/stats",),
+)
 LOG = LogNumbers(lost_lines=501)
 NUMBERS = Numbers(
     uptime_s=1.5,
@@ -142,6 +156,7 @@ NUMBERS = Numbers(
     journal=JOURNAL,
     state=STATE,
     ingest=INGEST,
+    aside=ASIDE,
     unmoved_s={AlarmName.UPLINK_STALLED: 12.5},
     log=LOG,
     slow_callbacks={"page": 601},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -26,6 +26,9 @@ ACTIONS: list[tuple[str, dict[str, object], str]] = [
     ),
     ("permit", {"minutes": 5}, "permit 5.0"),
     ("release", {"line": "serial0", "minutes": 240}, "release serial0 240.0"),
+    ("aside_send", {"numbers": [1, 7]}, "send [1, 7]"),
+    ("aside_send", {"numbers": "all"}, "send None"),
+    ("aside_delete", {"numbers": [2]}, "delete [2]"),
 ]
 WRONG: list[tuple[str, object, str]] = [
     ("forget", {}, "client is a text"),
@@ -44,6 +47,10 @@ WRONG: list[tuple[str, object, str]] = [
     ("release", {"minutes": 5}, "line is a text"),
     ("release", {"line": "serial0", "minutes": 241}, "from 0 to 240; for good, take"),
     ("pause", [], "one JSON object"),
+    ("aside_send", {}, 'numbers is "all" or a list'),
+    ("aside_send", {"numbers": []}, 'numbers is "all" or a list'),
+    ("aside_delete", {"numbers": list(range(1001))}, 'numbers is "all" or a list'),
+    ("aside_delete", {"numbers": [True]}, "whole numbers"),
 ]
 
 
@@ -74,6 +81,12 @@ class Noted:
 
     def permit(self, minutes: float) -> str:
         return self._note(f"permit {minutes}")
+
+    def send_aside(self, numbers: Sequence[int] | None) -> str:
+        return self._note(f"send {numbers}")
+
+    def delete_aside(self, numbers: Sequence[int] | None) -> str:
+        return self._note(f"delete {numbers}")
 
     async def release(self, line: str, minutes: float) -> str:
         return self._note(f"release {line} {minutes}")

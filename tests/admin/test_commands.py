@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import mqtt5
 import pytest
 
 from gateway.admin.commands import Commands
@@ -15,11 +16,13 @@ from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import SessionOptions
 from gateway.core.state_records import ClientId
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.values import Reading
 from gateway.frames import Connect, Disconnect
 from gateway.presence.latest import Latest
 from gateway.transports.serial.port import SerialCallbacks, SerialLink
-from tests.support.engine_bench import UPSTREAM, Bench
+from tests.support.engine_bench import UPSTREAM, Bench, short
+from tests.support.uplink_stories import bench_of
 
 
 def clerk_of(
@@ -178,3 +181,27 @@ def test_a_line_is_found_by_any_of_its_names(tmp_path: Path) -> None:
         "serial1",
         None,
     ]
+
+
+def test_what_is_set_aside_is_sent_again_or_deleted() -> None:
+    bench = bench_of(ReadingOptions(Acknowledge.JOURNAL))
+    commands = clerk_of(bench)
+    with pytest.raises(CannotError, match="nothing is set aside"):
+        commands.send_aside(None)
+    with pytest.raises(CannotError, match="nothing is set aside"):
+        commands.delete_aside(None)
+    bench.holds = True
+    bench.say(b"s1", short(b"hi", 1, 7))
+    bench.flush()
+    (packet,) = [each for each in bench.seen_of(mqtt5.PublishPacket) if each.topic == "tp"]
+    code = mqtt5.PubAckReasonCode.NOT_AUTHORIZED
+    bench.from_broker(mqtt5.PubAckPacket(packet.packet_id or 0, reason_code=code).write())
+    with pytest.raises(CannotError, match="none of these is set aside"):
+        commands.send_aside([2])
+    assert commands.send_aside([1]).startswith("1 reading is on the way to the broker once more")
+    with pytest.raises(CannotError, match="none of these"):
+        commands.send_aside([1])
+    bench.flush()
+    assert bench.engine.uplink.aside.records == {}
+    with pytest.raises(CannotError, match="none of these is set aside"):
+        commands.delete_aside([1])

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -20,8 +20,11 @@ import pytest
 from gateway.__main__ import main
 from gateway.admin.http.answers import BUFFER_REASONS
 from gateway.admin.http.server import AdminServer
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.asking import reachable
 from gateway.config import HostPort
+from gateway.core.state_records import AsideRecord, ClientId
+from gateway.storage.state.store import StateStore
 from tests.admin.http_client import sources
 from tests.cli.stored import new_reading, store
 from tests.cli.test_init import nobody_in_particular
@@ -46,14 +49,14 @@ def lines_of(done: "subprocess.CompletedProcess[str]") -> dict[str, str]:
 
 
 @contextmanager
-def answering(name: str) -> Iterator[int]:
+def answering(name: str, aside: Sequence[AsideRecord] = ()) -> Iterator[int]:
     """A gateway's own admin server, on a loop and a thread of its own."""
     ready, port = threading.Event(), 0
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
         nonlocal port
-        server = AdminServer(("127.0.0.1", 0), sources(name=name))
+        server = AdminServer(("127.0.0.1", 0), sources(name=name, aside=lambda: list(aside)))
         await server.start()
         port = server.listening_on[1]
         ready.set()
@@ -385,3 +388,73 @@ def test_a_wrong_configuration_is_refused(folder: Path) -> None:
     done = buffer(folder, "--set", "gateway.id=300")
     assert (done.returncode, os.linesep in done.stderr) == (78, True)
     assert done.stderr.startswith("command line: gateway.id: expected")
+
+
+# Set aside
+
+
+RECORD = AsideRecord(
+    number=3,
+    client_id=ClientId("pump"),
+    topic="pumps/x",
+    payload=b"\x00\xff7",
+    qos=1,
+    retain=True,
+    epoch=2,
+    sequence=17,
+    packet_id=18,
+    unix_ms=1_700_000_000_000,
+    set_aside_ms=1_700_000_001_000,
+    reason="the broker answered PUBACK 0x87",
+)
+
+
+def set_aside(folder: Path, *records: AsideRecord) -> None:
+    (folder / "s").mkdir()
+    store = StateStore.open(folder / "s")
+    store.commit(records)
+    store.close()
+
+
+def test_what_is_set_aside_is_read_from_files_where_no_gateway_runs(folder: Path) -> None:
+    set_aside(folder, RECORD)
+    done = buffer(folder, "aside")
+    head, row = done.stdout.splitlines()
+    assert head.split("  ")[0] == "number"
+    assert row.split()[:4] == ["3", "pump", "pumps/x", "1"]
+    assert row.endswith("the broker answered PUBACK 0x87")
+    assert "read from files" in done.stderr
+    (one,) = json.loads(buffer(folder, "aside", "--json").stdout)["readings"]
+    assert (one["number"], one["client"], one["seq"], one["payload"]) == (3, "pump", 17, "AP83")
+
+
+def test_nothing_set_aside_is_said(folder: Path) -> None:
+    assert buffer(folder, "aside").stdout == "nothing is set aside (files in s)\n"
+    set_aside(folder)
+    assert "nothing is set aside" in buffer(folder, "aside").stdout
+
+
+def test_a_running_gateway_is_asked_for_what_is_set_aside(folder: Path) -> None:
+    with answering("greenhouse", aside=[RECORD]) as port:
+        listen = ("--set", f"admin.listen=127.0.0.1:{port}")
+        done = buffer(folder, "aside", *listen)
+        assert (done.stderr, done.stdout.count("pump")) == ("", 2)
+        done = buffer(folder, "aside", "export", "--output", "out.jsonl", *listen)
+    assert done.stderr == "1 readings exported; all of them are still set aside\n"
+    (line,) = (folder / "out.jsonl").read_text().splitlines()
+    assert json.loads(line)["number"] == 3
+
+
+@pytest.mark.parametrize("action", ["send", "delete"])
+def test_to_send_or_delete_takes_a_running_gateway(folder: Path, action: str) -> None:
+    (folder / "word").write_text("tide\n")
+    done = buffer(folder, "aside", action, "1", "--password-file", "word")
+    assert (done.returncode, done.stdout) == (ExitCode.UNAVAILABLE, "")
+    assert done.stderr.startswith("tidegate buffer: admin.listen names no port to ask; start one")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "9" * 30])
+def test_a_number_that_is_none_is_refused(folder: Path, number: str) -> None:
+    done = buffer(folder, "aside", "delete", "--", number)
+    assert done.returncode == ExitCode.USAGE
+    assert "a number of the list or all" in done.stderr

@@ -20,6 +20,7 @@ from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from hil.rig.witness import Witness, witnessing
 from tests.brokers.tap import Connection, Tap, Verdict
+from tests.end_to_end.on_air import assert_untroubled
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.patient_sensor import PUBLISH, PatientSensor, SensorError, patient_sensor
 
@@ -165,6 +166,7 @@ def test_a_reading_that_ends_the_connection_is_set_aside(tmp_path: Path, qos: in
             acknowledged = {each.payload for one in others for each in one.acknowledged}
             await made.witness.until(lambda: acknowledged <= made.witness.payloads, 20.0)
             made.gateway.wait_for_log(r"set aside.*client=bad")
+            assert_untroubled(made.gateway)
 
     asyncio.run(told())
 
@@ -192,6 +194,7 @@ def test_a_filter_that_ends_the_connection_is_refused(tmp_path: Path) -> None:
             assert made.model.ended <= SHORT_MAX
             assert longest_gap_s(made.witness, "well/0") < OTHERS_WAIT_S_MAX
             made.gateway.wait_for_log(r"the broker refused a subscription.*filter=culprit")
+            assert_untroubled(made.gateway)
 
     asyncio.run(told())
 
@@ -246,6 +249,7 @@ def test_a_message_of_our_own_that_ends_the_connection_is_left_out(tmp_path: Pat
             assert made.model.ended <= SHORT_MAX
             assert longest_gap_s(made.witness, "well/0") < OTHERS_WAIT_S_MAX
             assert made.status()["upstream_connected"]
+            assert_untroubled(made.gateway)
 
     asyncio.run(told())
 
@@ -301,5 +305,6 @@ def test_denied_readings_cost_one_connection_each_after_an_outage(tmp_path: Path
                     found = await asyncio.to_thread(aside_at, f"http://127.0.0.1:{port}")
                     assert len(found) == DENIED
                     assert all("0x87" in each["reason"] for each in found)
+                assert_untroubled(gateway)
 
     asyncio.run(told())

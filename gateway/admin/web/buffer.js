@@ -2,7 +2,9 @@
 
 import { card, el, facts, setClass, setText } from "./dom.js";
 import { bytes, count, counted, duration, percent, rate } from "./format.js";
-import { act, current, onSession, signIn } from "./session.js";
+import { act, ask, current, onSession, signIn } from "./session.js";
+
+const ASIDE_SHOWN = 50;
 
 export class Buffer {
   title = "Buffer";
@@ -18,10 +20,14 @@ export class Buffer {
     this.export = el("a", { class: "button", href: "api/buffer/export", download: true, text: "Export" });
     this.hint = el("p", { class: "quiet" });
     this.next = el("div");
+    this.aside = el("div");
+    this.asideCard = card("Set aside", el("p", { class: "quiet", text: "Readings that the broker does not take. They wait here until they are sent again or deleted." }), this.aside);
+    this.asideCard.hidden = true;
     this.nodes = [
       el("h1", { text: "Buffer" }),
       el("section", { class: "card tile" }, el("h2", { text: "Waiting for the broker" }), this.depth, el("div", { class: "drawing" }, this.meter), this.words, this.facts,
         el("div", { class: "row" }, this.drain, this.export), this.hint),
+      this.asideCard,
       card("Dropped", this.dropped),
       card("Next to go", el("p", { class: "row" }, el("button", { type: "button", text: "Read from the disk", on: { click: () => this.#peek() } })), this.next),
     ];
@@ -51,6 +57,7 @@ export class Buffer {
       ["Disk", body.sync_s_p99 === null ? null : `${(body.sync_s_p99 * 1000).toFixed(1)} ms for 99 % of its writes, ${(body.sync_s_worst * 1000).toFixed(1)} ms at worst`],
       ["Lost to damage", body.lost ? counted(body.lost, "reading") : null],
     ]));
+    this.#hearAside(body.aside);
     const dropped = Object.entries(body.dropped).filter(([, number]) => number);
     this.dropped.replaceChildren(dropped.length ? facts(dropped.map(([why, number]) => [why.replaceAll("_", " "), count(number)])) : el("p", { class: "none", text: "nothing" }));
     this.#showActions();
@@ -71,6 +78,63 @@ export class Buffer {
     this.drain.disabled = !session.signed_in;
     this.export.hidden = !session.signed_in;
     setText(this.hint, session.signed_in ? "" : session.can_sign_in ? "Sign in to pause the drain or to export." : "To act from here, set admin.password_file in the configuration.");
+  }
+
+  #hearAside(aside) {
+    this.asideCard.hidden = !aside.readings;
+    const mark = JSON.stringify([aside.readings, aside.set_aside, aside.subjects]);
+    if (mark === this.asideMark) return;
+    this.asideMark = mark;
+    if (aside.readings) this.#readAside();
+    else this.aside.replaceChildren();
+  }
+
+  async #readAside() {
+    const answer = await fetch("api/buffer/aside").catch(() => null);
+    const body = await answer?.json().catch(() => null);
+    if (!answer?.ok || !body) return;
+    const head = ["Device", "Topic", "QoS", "Set aside", "Payload", "Why", ""];
+    this.aside.replaceChildren(
+      el("div", { class: "row" },
+        el("button", { type: "button", text: "Send all again", on: { click: () => this.#actAside("aside_send", "all") } }),
+        el("button", { type: "button", text: "Delete all", on: { click: () => this.#deleteAll(body.readings.length) } })),
+      el("div", { class: "scroll" }, el("table", {},
+        el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col", text })))),
+        el("tbody", {}, body.readings.slice(0, ASIDE_SHOWN).map((one) => this.#asideRow(one))))));
+    if (body.readings.length > ASIDE_SHOWN) this.aside.append(el("p", { class: "quiet", text: `The first ${ASIDE_SHOWN} of ${body.readings.length}; tidegate buffer aside lists them all.` }));
+  }
+
+  #asideRow(one) {
+    return el("tr", {}, el("th", { scope: "row", text: one.client }), el("td", { text: one.topic }), el("td", { text: String(one.qos) }),
+      el("td", { text: new Date(one.set_aside_ms).toLocaleString() }), el("td", { class: "payload", text: one.shown }), el("td", { text: one.reason }),
+      el("td", { class: "row" },
+        el("button", { type: "button", text: "Send", on: { click: () => this.#actAside("aside_send", [one.number]) } }),
+        el("button", { type: "button", text: "Delete", on: { click: () => this.#actAside("aside_delete", [one.number]) } })));
+  }
+
+  async #deleteAll(number) {
+    if (!current().signed_in && !(await signIn())) return;
+    const said = await ask({
+      title: `Delete ${counted(number, "reading")}?`,
+      text: "They are gone for good. tidegate buffer aside export keeps a copy.",
+      yes: "Delete",
+      isGrave: true,
+      done: () => act("aside_delete", { numbers: "all" }),
+    });
+    if (said) this.page.say(said);
+  }
+
+  async #actAside(action, numbers) {
+    if (!current().signed_in) {
+      signIn();
+      return;
+    }
+    try {
+      this.page.say(await act(action, { numbers }));
+      this.asideMark = null;
+    } catch (problem) {
+      this.page.say(problem.message);
+    }
   }
 
   async #turn() {

@@ -34,12 +34,18 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, config: str = "", *, password: bool = False) -> Iterator[Served]:
+def served(
+    folder: Path,
+    config: str = "",
+    *,
+    password: bool = False,
+    broker_config: tuple[str, ...] = (),
+) -> Iterator[Served]:
     port = free_tcp_port()
     config += f'[admin]\nlisten = "127.0.0.1:{port}"\n'
     if password:
         (folder / "admin.password").write_text(f"{PASSWORD}\n")
         config += 'password_file = "admin.password"\n'
-    with Mosquitto() as broker, GatewayProcess(folder, broker.url, config) as gateway:
+    with Mosquitto(broker_config) as broker, GatewayProcess(folder, broker.url, config) as gateway:
         gateway.wait_until_connected()
         yield Served(gateway, broker, f"http://127.0.0.1:{port}/")

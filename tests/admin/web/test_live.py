@@ -119,6 +119,33 @@ def test_the_buffer_is_what_the_verb_says_while_the_broker_is_away(tmp_path: Pat
         asyncio.run(story(here))
 
 
+def test_what_the_broker_does_not_take_can_be_sent_again_or_deleted(tmp_path: Path) -> None:
+    acl = tmp_path / "acl"
+    acl.write_text("topic readwrite good/#\n", encoding="ascii")
+
+    async def story(here: Served) -> None:
+        async with opened(f"{here.url}#/buffer") as page, sensor(here.gateway.port, "tank") as one:
+            await one.connect()
+            for name in ("denied/1", "denied/2"):
+                await one.publish(await one.register(name), b"21.5", qos=1)
+            await page.get_by_role("heading", name="Set aside").wait_for()
+            rows = page.locator("section", has_text="Set aside").locator("tbody tr")
+            await rows.nth(1).wait_for()
+            assert "tank\tdenied/1" in await rows.nth(0).inner_text()
+            assert "0x87" in await rows.nth(0).inner_text()
+            await sign_in(page)
+            await rows.nth(0).get_by_role("button", name="Delete").click()
+            await page.get_by_text("1 reading is deleted").wait_for()
+            await page.get_by_role("button", name="Delete all").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+            await page.get_by_role("heading", name="Set aside").wait_for(state="hidden")
+
+    config = "[journal]\nacknowledge = 'journal'\n"
+    broker_config = (f"acl_file {acl}",)
+    with served(tmp_path, config, password=True, broker_config=broker_config) as here:
+        asyncio.run(story(here))
+
+
 # Of the buffer: what is another number a moment later.
 CHANGING = {"oldest_age_s", "in_per_s", "out_per_s", "drain_s", "upstream_state"}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from gateway.core.state_records import (
+    AsideDeleted,
+    AsideRecord,
     Change,
     ClientId,
     ClientRecord,
@@ -67,6 +69,21 @@ FULL_SESSION = SessionRecord(
 
 DUE_WILL = DueWillRecord(ANN, "last/words", b"\x00gone", 2, True, 41, 7, 65535, 1 << 41)
 
+ASIDE = AsideRecord(
+    number=3,
+    client_id=BOB,
+    topic="pumps/ü",
+    payload=b"\x00\xff",
+    qos=2,
+    retain=True,
+    epoch=41,
+    sequence=17,
+    packet_id=65535,
+    unix_ms=1 << 41,
+    set_aside_ms=1 << 42,
+    reason="the broker answered PUBACK 0x87",
+)
+
 # Every kind of row, every field another value than its default.
 EVERY_ROW: list[Change] = [
     FULL_SESSION,
@@ -79,6 +96,7 @@ EVERY_ROW: list[Change] = [
     FilterRecord("cmd/#"),
     DUE_WILL,
     PermitRecord(ANN),
+    ASIDE,
 ]
 EVERYTHING = StateRecords(
     clients=[
@@ -95,6 +113,7 @@ EVERYTHING = StateRecords(
     filters=["cmd/#"],
     due_wills=[DUE_WILL],
     permits=[ANN],
+    aside=[ASIDE],
 )
 
 Rows = dict[tuple[object, ...], Change]
@@ -106,6 +125,7 @@ _GONE: dict[type, type] = {
     FilterDeleted: FilterRecord,
     DueWillDeleted: DueWillRecord,
     PermitDeleted: PermitRecord,
+    AsideDeleted: AsideRecord,
 }
 
 
@@ -128,10 +148,21 @@ def apply(rows: Rows, change: Change) -> None:
             | FilterDeleted()
             | DueWillDeleted()
             | PermitDeleted()
+            | AsideDeleted()
         ):
             rows.pop((None, _GONE[type(change)], *astuple(change)), None)
         case _:
             rows[_key(change)] = change
+
+
+_NAMED_BY: dict[type, str] = {
+    RetainedRecord: "topic",
+    PacketRecord: "packet_id",
+    FilterRecord: "topic_filter",
+    DueWillRecord: "client_id",
+    PermitRecord: "client_id",
+    AsideRecord: "number",
+}
 
 
 def _key(change: Change) -> tuple[object, ...]:
@@ -144,24 +175,13 @@ def _key(change: Change) -> tuple[object, ...]:
             return (client_id, SubscriptionRecord, name)
         case MessageRecord(client_id, position):
             return (client_id, MessageRecord, position)
-        case RetainedRecord(name):
-            return (None, RetainedRecord, name)
-        case PacketRecord(packet_id):
-            return (None, PacketRecord, packet_id)
-        case FilterRecord(name):
-            return (None, FilterRecord, name)
-        case DueWillRecord(client_id):
-            return (None, DueWillRecord, client_id)
-        case PermitRecord(client_id):
-            return (None, PermitRecord, client_id)
-        case _:
-            raise AssertionError(change)
+    return (None, type(change), getattr(change, _NAMED_BY[type(change)]))
 
 
 def rows_of(state: StateRecords) -> Rows:
     rows: Rows = {}
     changes: list[Change] = [*state.retained, *state.packets, *map(FilterRecord, state.filters)]
-    changes += [*state.due_wills, *map(PermitRecord, state.permits)]
+    changes += [*state.due_wills, *map(PermitRecord, state.permits), *state.aside]
     for client in state.clients:
         changes += [client.session, *client.topics, *client.subscriptions, *client.messages]
     for change in changes:

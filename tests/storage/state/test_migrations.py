@@ -74,7 +74,7 @@ def test_an_older_database_comes_to_the_schema_of_a_new_one(path: Path) -> None:
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_an_older_database_keeps_what_it_holds(path: Path) -> None:
-    held = EVERYTHING
+    held = replace(EVERYTHING, aside=[])  # no step: the table is made where it is missing
     if path.stem < "version_5":
         held = replace(held, retained=[replace(each, is_exact=True) for each in held.retained])
     if path.stem < "version_4":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.core.effects import Durable, ReleaseRecorded
 from gateway.core.state_records import (
+    AsideDeleted,
     Change,
     ClientId,
     DueWillDeleted,
@@ -30,6 +31,7 @@ from gateway.core.state_records import (
 from gateway.storage.state.pending import Batch, Pending
 from tests.storage.state.examples import (
     ANN,
+    ASIDE,
     BOB,
     EVERYTHING,
     Rows,
@@ -346,6 +348,8 @@ def saved_or_gone(client_id: ClientId, number: int) -> list[Change]:
         FilterDeleted(f"f/{number}"),
         DueWillRecord(client_id, f"w/{number}", b"", 1, False, 1, number, 1, 0),
         DueWillDeleted(client_id),
+        replace(ASIDE, number=number, client_id=client_id),
+        AsideDeleted(number),
     ]
 
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.state_records import (
+    AsideDeleted,
     Change,
     DueWillDeleted,
     FilterDeleted,
@@ -89,8 +90,10 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
             FilterDeleted("cmd/#"),
             DueWillDeleted(ANN),
             PermitDeleted(ANN),
+            AsideDeleted(3),
         ]
     )
+    assert store.load().aside == []
     ann, bob = store.load().clients
     assert (ann.subscriptions, ann.messages, bob) == ([], [], EVERYTHING.clients[1])
     store.commit([SessionDeleted(ANN), SessionDeleted(BOB), PacketRecord(1, 1), PacketsDeleted()])
