@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.admin.alarms import alarms, named_alarms
+from gateway.admin.aside import AsideNumbers
 from gateway.admin.http.answers import status
 from gateway.admin.numbers import (
     Cause,
@@ -37,6 +38,7 @@ QUIET: Numbers = replace(
     journal=JournalNumbers(),
     state=StateNumbers(),
     ingest=IngestNumbers(),
+    aside=AsideNumbers(),
 )
 
 
@@ -162,3 +164,23 @@ def test_what_is_not_ingested_is_told_with_what_to_see_to(
     found = alarms(replace(QUIET, ingest=replace(KEPT, **changed)), news(), "gh")
     assert len(found) == (told is not None)
     assert told is None or re.search(told, found[0])
+
+
+def test_what_is_set_aside_names_its_sensor_and_topic() -> None:
+    (first, second) = alarms(replace(QUIET, aside=NUMBERS.aside), news())
+    assert first == (
+        "701 readings are set aside, which the broker does not take, of pump on 'pumps/x' and of 1 "
+        "more: see `tidegate buffer aside`"
+    )
+    assert second.startswith(
+        "the broker has ended the connection for readings of pump on 'pumps/x' and 3 more: not sent"
+    )
+
+
+def test_what_ends_the_connection_is_named_alone_if_it_is_alone() -> None:
+    filters = AsideNumbers(blocked_filters=("cmd/#",))
+    (one,) = alarms(replace(QUIET, aside=filters), news())
+    assert one.startswith("the broker has ended the connection for the filter 'cmd/#': not sent")
+    own = AsideNumbers(blocked_own_topics=("tidegate/gh/stats",))
+    (one,) = alarms(replace(QUIET, aside=own), news())
+    assert "for our own topic 'tidegate/gh/stats': not sent" in one

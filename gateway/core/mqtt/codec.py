@@ -175,9 +175,9 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
 
 
 @dataclass(slots=True)
-class OversizedPublish:
-    """A PUBLISH larger than we announced to take (Maximum Packet Size), which is read over.
-    `left_bytes` of its `size` are still to come.
+class SkippedPublish:
+    """A PUBLISH that is read over: one larger than we announced to take (Maximum Packet Size), or
+    one whose topic is not UTF-8. `left_bytes` of its `size` are still to come.
     """
 
     topic: str
@@ -187,8 +187,8 @@ class OversizedPublish:
     left_bytes: int
 
 
-def oversized_publish(data: bytes, start: int, size: int) -> OversizedPublish | None:
-    """What is known of it from its head; None as long as that has not all come.
+def publish_head(data: bytes, start: int, size: int) -> SkippedPublish | None:
+    """What is known of a PUBLISH from its head; None as long as that has not all come.
 
     Raises BadPacketError for another packet, and for one whose topic goes beyond its end.
     """
@@ -209,7 +209,16 @@ def oversized_publish(data: bytes, start: int, size: int) -> OversizedPublish | 
         return None
     packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else NO_PACKET_ID
     topic = data[at + LENGTH_OCTETS : topic_end].decode(errors="replace")
-    return OversizedPublish(topic, qos, packet_id, size, size)
+    return SkippedPublish(topic, qos, packet_id, size, size)
+
+
+def unreadable_publish(data: bytes, start: int, end: int) -> SkippedPublish | None:
+    """A whole PUBLISH whose topic is not UTF-8; None for any other PUBLISH. A broker that does not
+    check what its clients send would send it again in each connection. Raises as `publish_head`.
+    """
+    packet = data[start:end]
+    head = publish_head(packet, 0, len(packet))
+    return head if head is not None and head.topic.encode() not in packet else None
 
 
 def read_packet(
@@ -266,10 +275,7 @@ class ReceivedPublish:
 
 
 def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | None:
-    """The PUBLISH in these octets, all of them; None for one that the codec package is to read.
-
-    Raises BadPacketError for a topic that is not UTF-8.
-    """
+    """The PUBLISH in these octets, all of them; None for one that the codec package is to read."""
     flags = data[start]
     qos = flags >> 1 & 3
     at = start + 1
@@ -292,7 +298,7 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
     try:
         topic = data[at:topic_end].decode()
     except UnicodeDecodeError:
-        raise BadPacketError("text that is not UTF-8") from None
+        return None
     payload = data[payload_at:end]
     return ReceivedPublish(
         topic=topic,

@@ -64,14 +64,15 @@ from gateway.core.mqtt.codec import (
     PUBLISH,
     PUBREC,
     BadPacketError,
-    OversizedPublish,
     ReceivedPublish,
-    oversized_publish,
+    SkippedPublish,
     packet_end,
     plain_answers,
     plain_publication,
     publication_of,
+    publish_head,
     read_packet,
+    unreadable_publish,
 )
 from gateway.core.mqtt.options import RECEIVE_MAX, MqttOptions
 from gateway.core.mqtt.publisher import PACKET_BYTES_MAX, REFUSED, Publisher
@@ -128,7 +129,7 @@ class MqttSession:
         self._receiver = Receiver(options.topic_prefix, self.subscriptions)
         self._options = options
         self._partial = b""
-        self._oversized: OversizedPublish | None = None  # is being read over
+        self._skipped: SkippedPublish | None = None  # is being read over
         self._filters_first = True
         self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
         self._has_ignored = False  # properties, on this connection
@@ -235,7 +236,7 @@ class MqttSession:
             self.publisher.in_flight.unrelease()
         self.phase = CLOSED
         self._partial = b""
-        self._oversized = None
+        self._skipped = None
         self._deadline_at = inf
         self._receiver.close()
         self.publisher.close()
@@ -380,8 +381,8 @@ class MqttSession:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
         while position < size and self.phase is not CLOSED:
-            if self._oversized is not None:
-                position = self._read_over(self._oversized, position, size, effects)
+            if self._skipped is not None:
+                position = self._read_over(self._skipped, position, size, effects)
                 continue
             receive_run = _RUN_RECEIVERS.get(data[position])
             if receive_run is not None and self.phase is UP:
@@ -396,8 +397,8 @@ class MqttSession:
             if end < 0:
                 if self.phase is not UP:
                     raise BadPacketError(f"a packet of {-end} bytes, more than we take")
-                self._oversized = oversized_publish(data, position, -end)
-                if self._oversized is None:
+                self._skipped = publish_head(data, position, -end)
+                if self._skipped is None:
                     return position
                 continue
             effects += self._receive_packet(data, position, end, now)
@@ -405,23 +406,19 @@ class MqttSession:
         return size if self.phase is CLOSED else position
 
     def _read_over(
-        self, oversized: OversizedPublish, start: int, end: int, effects: list[Output]
+        self, skipped: SkippedPublish, start: int, end: int, effects: list[Output]
     ) -> int:
         """Rule 5; returns where the next packet begins."""
-        taken = min(oversized.left_bytes, end - start)
-        oversized.left_bytes -= taken
-        if oversized.left_bytes:
+        taken = min(skipped.left_bytes, end - start)
+        skipped.left_bytes -= taken
+        if skipped.left_bytes:
             return start + taken
-        self._oversized = None
+        self._skipped = None
         detail = (
-            f"{oversized.topic!r} from the broker: a packet of {oversized.size} bytes, more than "
+            f"{skipped.topic!r} from the broker: a packet of {skipped.size} bytes, more than "
             f"the {self._options.packet_bytes_max} that it was asked to keep to"
         )
-        effects.append(Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail))
-        if oversized.qos == 1:
-            effects.append(Transmit(mqtt5.PubAckPacket(oversized.packet_id).write()))
-        elif oversized.qos == 2:
-            effects.append(Transmit(mqtt5.PubRecPacket(oversized.packet_id).write()))
+        effects += [Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail), *_skipped_receipt(skipped)]
         return start + taken
 
     def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Output]:
@@ -429,6 +426,10 @@ class MqttSession:
             received = plain_publication(data, start, end)
             if received is not None:
                 return self._received(received)
+            unreadable = unreadable_publish(data, start, end)
+            if unreadable is not None:
+                detail = f"{unreadable.topic!r} from the broker: the topic is not UTF-8"
+                return [Dropped(Reason.BAD_TOPIC, None, detail), *_skipped_receipt(unreadable)]
         if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
             return self._drop(NO_MQTT_5.format(code=data[end - 1]), now)
         packet, self._codes, ignored = read_packet(
@@ -565,6 +566,12 @@ class MqttSession:
 
 def _name_of(packet: object) -> str:
     return type(packet).__name__.removesuffix("Packet").upper()
+
+
+def _skipped_receipt(skipped: SkippedPublish) -> list[Output]:
+    if skipped.qos == 1:
+        return [Transmit(mqtt5.PubAckPacket(skipped.packet_id).write())]
+    return [Transmit(mqtt5.PubRecPacket(skipped.packet_id).write())] if skipped.qos == 2 else []
 
 
 def _receipt(publication: Publication) -> list[Output]:

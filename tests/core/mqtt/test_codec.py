@@ -14,11 +14,12 @@ from gateway.core.mqtt.codec import (
     plain_publication,
     publication_of,
     read_packet,
+    unreadable_publish,
     varint,
 )
 from gateway.core.state_records import ClientId
 from gateway.core.values import Reading
-from tests.core.mqtt.broker_side import options
+from tests.core.mqtt.broker_side import options, publication
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#+"), min_size=1, max_size=40)
 payloads = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(lambda size: b"x" * size))
@@ -185,6 +186,11 @@ def test_what_is_not_plain_is_left_to_the_codec_package(octets: str, why: str) -
     assert plain_publication(packet, 0, len(packet)) is None, why
 
 
-def test_a_topic_that_is_not_utf_8_is_refused() -> None:
-    with pytest.raises(BadPacketError, match="text that is not UTF-8"):
-        plain_publication(bytes.fromhex("30060001ff006f6e"), 0, 8)
+def test_a_topic_that_is_not_utf_8_is_not_plain_and_named_as_far_as_it_can_be() -> None:
+    packet = bytes.fromhex("3206000261ff0007")
+    assert plain_publication(packet, 0, 8) is None
+    skipped = unreadable_publish(packet, 0, 8)
+    assert skipped is not None
+    assert (skipped.topic, skipped.qos, skipped.packet_id) == ("a\ufffd", 1, 7)
+    readable = publication("a\ufffd", b"", 1, 7)
+    assert unreadable_publish(readable, 0, len(readable)) is None

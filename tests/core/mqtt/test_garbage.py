@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.core.effects import DropUpstream, Transmit
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, DropUpstream, Transmit
 from gateway.core.events import Output
 from gateway.core.mqtt.codec import BadPacketError, read_packet
 from gateway.core.mqtt.session import MqttSession, Phase
@@ -98,13 +99,12 @@ def test_a_stream_may_come_in_any_pieces(sizes: list[int]) -> None:
     [
         ("00 00", ""),
         (mqtt5.AuthPacket().write().hex(), "AUTH while up"),
-        ("30 04 0001 ff 00", "text that is not UTF-8"),
         ("10 00", ""),
         ("c0 00", "PINGREQ while up"),
         ("30 ff ff ff ff", "a packet length of more than four octets"),
         ("90 ff ff 3f", "a packet of 1048579 bytes, more than we take"),
         ("36 ff ff 3f 00 01 61 00 01", "a PUBLISH whose topic goes beyond its end"),
-        ("30 04 0005 61 00", "Invalid remaining length"),
+        ("30 04 0005 61 00", "a PUBLISH whose topic goes beyond its end"),
         ("36 00", ""),
         ("40 00", ""),
         ("62 01 00", ""),
@@ -202,3 +202,18 @@ def test_no_octets_raise(pieces: list[bytes], is_up: bool) -> None:
 def test_no_random_octets_raise(octets: bytes) -> None:
     session = session_with_readings()
     session.receive(CONNACK + octets, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("octets", "answer"),
+    [("30 04 0001 ff 00", b""), ("32 06 0001 ff 0007 00", b"@\2\0\7"),
+     ("34 07 0002 ffff 0007 00", b"P\2\0\7")],
+)  # fmt: skip
+def test_a_message_whose_topic_is_not_text_is_read_over(octets: str, answer: bytes) -> None:
+    session = MqttSession(options())
+    connected(session)
+    effects = session.receive(bytes.fromhex(octets) + puback(1), 1.0)
+    (dropped,) = news(Dropped, effects)
+    assert (dropped.reason, dropped.client_id) == (Reason.BAD_TOPIC, None)
+    assert b"".join(each.packet for each in news(Transmit, effects)) == answer
+    assert news(DropUpstream, effects) == []
