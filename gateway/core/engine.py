@@ -166,8 +166,8 @@ class Engine:
         kept: Sequence[KeptRecords] = (),
     ) -> list[Effect]:
         """What the journal has; the sessions must be there already."""
-        self.uplink.restore(queued, received, last_packet_id)
-        outputs = self.custody.restore(kept, now)
+        outputs = self.uplink.restore(queued, received, last_packet_id)
+        outputs += self.custody.restore(kept, now)
         outputs += restore.restore_exchanges(exchanges, self.sessions, now)
         outputs += self._pending_wills.received(received)
         return self._apply(outputs, now)

@@ -20,6 +20,7 @@ from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from hil.rig.witness import Witness, witnessing
 from tests.brokers.tap import Connection, Tap, Verdict
+from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import assert_untroubled
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.patient_sensor import PUBLISH, PatientSensor, SensorError, patient_sensor
@@ -29,6 +30,7 @@ WAITS = "reconnect_delay_s_min = 0.5\n"
 OTHERS_WAIT_S_MAX = 10.0
 SHORT_MAX = 6
 CULPRIT = "culprit"
+PASSWORD = "tide and time"
 
 
 class Ending:
@@ -58,11 +60,30 @@ def is_subscribed(packet: Any, _octets: bytes) -> bool:
 
 
 class Site:
-    def __init__(self, gateway: GatewayProcess, model: Ending, witness: Witness) -> None:
+    def __init__(
+        self, gateway: GatewayProcess, broker: Mosquitto, model: Ending, witness: Witness
+    ) -> None:
         self.gateway = gateway
+        self.broker = broker
         self.model = model
         self.witness = witness
         self.admin = ""
+
+    def kill_both(self) -> None:
+        self.gateway.kill()
+        self.broker.kill()
+
+    def start(self) -> None:
+        """What does not run."""
+        if not self.broker.running:
+            self.broker.start()
+        if self.gateway.returncode is not None:
+            self.gateway.start()
+            self.gateway.wait_until_connected()
+
+    def tags(self, topic: str) -> set[tuple[int, int]]:
+        seen = [each.tag for each in self.witness.seen if each.topic == topic]
+        return {(tag.epoch, tag.sequence) for tag in seen}
 
     def status(self) -> dict[str, Any]:
         with urlopen(f"{self.admin}/api/status", timeout=5) as answer:
@@ -79,16 +100,16 @@ def aside_at(admin: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def site(
-    folder: Path, ends: Callable[[Any, bytes], bool], config: str = ""
+    folder: Path, ends: Callable[[Any, bytes], bool], config: str = "", admin: str = ""
 ) -> AsyncIterator[Site]:
     port = free_tcp_port()
     model = Ending(ends)
     with Mosquitto(folder=folder) as broker, Tap(broker.port, model) as tap:
         async with witnessing(broker.port, "#") as witness:
-            config = f'{WAITS}{config}[admin]\nlisten = "127.0.0.1:{port}"\n'
+            config = f'{WAITS}{config}[admin]\nlisten = "127.0.0.1:{port}"\n{admin}'
             with GatewayProcess(folder, tap.url, config) as gateway:
                 await asyncio.to_thread(gateway.wait_until_connected)
-                made = Site(gateway, model, witness)
+                made = Site(gateway, broker, model, witness)
                 made.admin = f"http://127.0.0.1:{port}"
                 yield made
 
@@ -250,6 +271,51 @@ def test_a_message_of_our_own_that_ends_the_connection_is_left_out(tmp_path: Pat
             assert longest_gap_s(made.witness, "well/0") < OTHERS_WAIT_S_MAX
             assert made.status()["upstream_connected"]
             assert_untroubled(made.gateway)
+
+    asyncio.run(told())
+
+
+def test_what_is_set_aside_outlasts_every_restart_and_can_be_sent_again(tmp_path: Path) -> None:
+    takes_it = False
+
+    def ends(packet: Any, octets: bytes) -> bool:
+        return not takes_it and is_published(packet, octets)
+
+    async def told() -> None:
+        nonlocal takes_it
+        (tmp_path / "word").write_text(PASSWORD)
+        async with contextlib.AsyncExitStack() as stack:
+            made = await stack.enter_async_context(
+                site(tmp_path, ends, admin='password_file = "word"\n')
+            )
+            bad = await stack.enter_async_context(patient_sensor(made.gateway.port, "bad"))
+            await bad.connect()
+            await bad.register(CULPRIT)
+            for qos in (1, 2):
+                await say(bad, b"qos %d" % qos, qos)
+            await until(lambda: len(made.aside()) == 2)
+            aside, ended = made.aside(), made.model.ended
+            for restart in (made.gateway.kill, made.broker.kill, made.kill_both):
+                await asyncio.to_thread(restart)
+                await asyncio.to_thread(made.start)
+                await made.witness.ready.wait()
+                await until(lambda: bool(made.status()["upstream_connected"]))
+                assert made.aside() == aside
+            await asyncio.sleep(1.0)
+            assert made.model.ended == ended
+            takes_it = True
+            done = await asyncio.to_thread(
+                tidegate,
+                *("buffer", "aside", "send", "all", "--config", made.gateway.config_path),
+                folder=tmp_path,
+            )
+            assert done.returncode == 0, done.stderr
+            assert "2 readings are on the way" in done.stdout
+            wanted = {(each["epoch"], each["seq"]) for each in aside}
+            await made.witness.until(lambda: wanted == made.tags(CULPRIT), 20.0)
+            await until(lambda: made.aside() == [])
+            arrived = [each for each in made.witness.seen if each.topic == CULPRIT]
+            assert len(arrived) == len(wanted)
 
     asyncio.run(told())
 

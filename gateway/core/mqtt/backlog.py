@@ -15,7 +15,7 @@ ones are all sent).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gateway.core.state_records import ClientId
 from gateway.core.values import Reading
@@ -111,6 +111,12 @@ class Backlog:
         if not readings and not self.ready and not self._storing:
             self.of_clients.clear()
             self._newest.clear()
+
+    def leave_out(self, readings: Iterable[Reading]) -> None:
+        """These were read back, and need not be sent."""
+        for reading in readings:
+            self.ready.remove(reading)
+            self.unqueue(reading.client_id)
 
     def take(self) -> Reading:
         """The next one goes on."""

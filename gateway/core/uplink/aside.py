@@ -28,6 +28,7 @@ OVERHEAD_BYTES = 400  # of each beside its topic and payload, roughly
 class Aside:
     def __init__(self) -> None:
         self.records: dict[int, AsideRecord] = {}  # by number, the oldest first
+        self.tags: set[tuple[int, int]] = set()  # epoch and sequence of these
         self.bytes = 0
         self.set_aside = 0  # since the start
         self.without_room = 0  # likewise
@@ -37,8 +38,7 @@ class Aside:
     def restore(self, records: Iterable[AsideRecord]) -> None:
         """What a former life set aside."""
         for record in records:
-            self.records[record.number] = record
-            self.bytes += _cost(record)
+            self._add(record)
             self._next = max(self._next, record.number + 1)
 
     # From the uplink
@@ -64,10 +64,13 @@ class Aside:
             detail = f"{reading.topic!r}: {len(self.records)} readings are set aside, no room"
             return [Dropped(Reason.ASIDE_FULL, reading.client_id, detail)]
         self._next += 1
-        self.records[record.number] = record
-        self.bytes += _cost(record)
+        self._add(record)
         self.set_aside += 1
         return [SetAside(record), Save(record), WhenSaved([AsideSaved(reading)])]
+
+    def has(self, reading: Reading) -> bool:
+        """Whether a reading that the journal still has, after a crash, was set aside before."""
+        return (reading.epoch, reading.sequence) in self.tags
 
     def stored(self, reading: Reading) -> list[Output]:
         """One that is sent once more is in the journal again."""
@@ -91,6 +94,7 @@ class Aside:
             record = self.records.pop(number, None)
             if record is not None:
                 self.bytes -= _cost(record)
+                self.tags.discard((record.epoch, record.sequence))
                 outputs.append(Save(AsideDeleted(number)))
         return outputs
 
@@ -117,6 +121,14 @@ class Aside:
         )
         self._sent_again[reading] = number
         return reading
+
+    # Helpers
+
+    def _add(self, record: AsideRecord) -> None:
+        self.records[record.number] = record
+        self.bytes += _cost(record)
+        if record.sequence >= 0:
+            self.tags.add((record.epoch, record.sequence))
 
 
 def _cost(record: AsideRecord) -> int:

@@ -136,10 +136,13 @@ class Uplink:
 
     def restore(
         self, queued: Mapping[ClientId, int], received: list[Reading], last_packet_id: int
-    ) -> None:
-        """What a former life left in the journal."""
+    ) -> list[Output]:
+        """What a former life left in the journal. What was set aside before a crash is finished."""
         self._backlog.restore(queued)
+        known = [reading for reading in received if self.aside.has(reading)]
+        received = [reading for reading in received if not self.aside.has(reading)]
         self._publisher.restore(received, last_packet_id)
+        return [*map(Finish, known)]
 
     def stored(self, readings: list[Reading], now: float) -> list[Output]:
         """These are durable: acknowledge them, and let those go on that waited for it."""
@@ -194,7 +197,11 @@ class Uplink:
     def read_back(self, readings: list[Reading], now: float) -> list[Output]:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(readings)
-        return self._pump(now)
+        if not self.aside.tags:
+            return self._pump(now)
+        known = [reading for reading in readings if self.aside.has(reading)]
+        self._backlog.leave_out(known)
+        return [*map(Finish, known), *self._pump(now)]
 
     def read_again(self, readings: list[Reading], now: float) -> list[Output]:
         """Readings that the broker has taken and nobody ingested."""
