@@ -84,9 +84,12 @@ MODULES = {
     ),
     "core.mqtt": (
         "backlog",
+        "caution",
         "codec",
+        "foreign_codes",
         "inflight",
         "options",
+        "properties",
         "publisher",
         "qos_order",
         "receiver",
@@ -110,6 +113,7 @@ MODULES = {
         "topic_registry",
     ),
     "core.uplink": (
+        "aside",
         "indeterminate_writes",
         "pending_wills",
         "qos0_order",
