@@ -41,7 +41,10 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.BAD_TOPIC: EventLevel(INFO),
     Reason.RESERVED_TOPIC: EventLevel(WARNING, "below tidegate/ the gateway alone publishes"),
     Reason.BAD_FILTER: EventLevel(INFO),
-    Reason.PAYLOAD_TOO_LARGE: EventLevel(WARNING, "raise limits.payload_bytes_max"),
+    Reason.PAYLOAD_TOO_LARGE: EventLevel(
+        WARNING,
+        "raise limits.payload_bytes_max, or the broker's Maximum Packet Size if the detail names it",
+    ),
     Reason.QOS_MINUS_ONE_OFF: EventLevel(INFO, "set qos_minus_one.allow = true to take them"),
     Reason.REPEATED: EventLevel(DEBUG),
     Reason.UNSETTLED_FULL: EventLevel(INFO, "the sensor sends faster than the broker settles"),

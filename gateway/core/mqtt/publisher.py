@@ -55,6 +55,7 @@ RECEIVE_MAXIMUM_EXCEEDED, MESSAGE_RATE_TOO_HIGH, QUOTA_EXCEEDED = 0x93, 0x96, 0x
 PAUSE_S = 1.0
 PAUSE_S_MAX = 30.0
 HELD_MAX = 1000
+TOO_LARGE = "larger than the {limit} bytes the broker takes (its Maximum Packet Size)"
 ENDS = "the broker ended the connection {count} times when this was sent alone"
 # No broker that announces at least so much can find a reading too large: payload and topic have 64
 # KiB each at most, and the delivery tag less than a client id and names of 64 KiB.
@@ -347,7 +348,7 @@ class Publisher:
         """Why the broker will not take a reading that is to be stored first; None if it may."""
         if not self._is_too_large(reading):
             return None
-        return f"{reading.topic!r}: larger than the {self.packet_bytes_max} bytes the broker takes"
+        return f"{reading.topic!r}: {TOO_LARGE.format(limit=self.packet_bytes_max)}"
 
     def _is_too_large(self, reading: Reading) -> bool:
         limit = self.packet_bytes_max
@@ -552,7 +553,7 @@ class Publisher:
         """The broker would close the connection, and again each time the reading is sent to it."""
         self.in_flight.withdraw(packet_id)
         limit = self.packet_bytes_max
-        detail = f"{reading.topic!r}: larger than the {limit} bytes the broker takes"
+        detail = f"{reading.topic!r}: {TOO_LARGE.format(limit=limit)}"
         if reading.qos == 0:
             return Dropped(Reason.PAYLOAD_TOO_LARGE, reading.client_id, detail)
         return ReadingRefused(
