@@ -43,7 +43,7 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.BAD_FILTER: EventLevel(INFO),
     Reason.PAYLOAD_TOO_LARGE: EventLevel(
         WARNING,
-        "raise limits.payload_bytes_max, or the broker's Maximum Packet Size if the detail names it",
+        "raise limits.payload_bytes_max, or the broker's own limit if the detail names that",
     ),
     Reason.QOS_MINUS_ONE_OFF: EventLevel(INFO, "set qos_minus_one.allow = true to take them"),
     Reason.REPEATED: EventLevel(DEBUG),
