@@ -45,6 +45,8 @@ class InFlight:
         self.held_back: dict[ClientId, deque[Reading]] = {}
         self.held_count = 0
         self.next_alone: Reading | None = None
+        # Of those released, by packet id: the broker has to hear PUBREL once more, one by one.
+        self.to_release: deque[int] = deque()
         # Beyond the broker's quota: these go first when it has been given time.
         self.over_quota: list[Reading] = []
         self._ahead = 0  # of those that wait, so many go before the backlog
@@ -158,6 +160,7 @@ class InFlight:
             or self.held_count
             or self.next_alone is not None
             or self.over_quota
+            or self.to_release
         )
 
     def wait(self, reading: Reading, *, ahead: bool) -> bool:

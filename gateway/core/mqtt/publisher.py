@@ -34,7 +34,7 @@ import mqtt5
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
-from gateway.core.mqtt.caution import Alone, Caution, reading_key
+from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, reading_key
 from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import MqttOptions
@@ -161,6 +161,7 @@ class Publisher:
         self.is_congested = self.gives_way = False
         self.is_paused, self.paused_until = False, inf
         self._recording.clear()
+        self.in_flight.to_release.clear()
         self.in_flight.let_all_go()
         self.in_flight.put_ahead()
 
@@ -262,6 +263,8 @@ class Publisher:
         in_flight, stale = self.in_flight, self.stale
         if in_flight.held_count or in_flight.next_alone is not None:
             in_flight.let_all_go()
+        while self.is_open and in_flight.to_release:
+            effects += self._release_again(in_flight.to_release.popleft())
         while self.is_open and not (self.is_congested or self.is_paused):
             run = in_flight.take_run(self.epoch, stale, now)
             if run:
@@ -284,6 +287,12 @@ class Publisher:
         in_flight, caution = self.in_flight, self.caution
         while self.is_open and not (self.is_congested or self.is_paused):
             if caution.alone is not None or self.gives_way:
+                break
+            if in_flight.to_release:
+                packet_id = in_flight.to_release.popleft()
+                released = in_flight.released[packet_id]
+                caution.sent_alone(Alone(reading_key(released), released))
+                effects += self._release_again(packet_id)
                 break
             if in_flight.next_alone is not None:
                 if in_flight or caution.asks:
@@ -550,10 +559,10 @@ class Publisher:
         effects: list[Output] = []
         for packet_id, reading in self.in_flight.in_order():
             if packet_id in self.in_flight.released:
-                if self._must_record(reading):
-                    effects += self._record_received(packet_id, reading)
+                if self.caution.degree == EVERYTHING or self.caution.suspects:
+                    self.in_flight.to_release.append(packet_id)
                 else:
-                    effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
+                    effects += self._release_again(packet_id)
                 continue
             octets = self._writer.write(reading, packet_id, dup=True)
             if len(octets) > self.packet_bytes_max:
@@ -561,6 +570,12 @@ class Publisher:
             else:
                 effects.append(Transmit(octets))
         return effects
+
+    def _release_again(self, packet_id: int) -> list[Output]:
+        reading = self.in_flight.released[packet_id]
+        if self._must_record(reading):
+            return self._record_received(packet_id, reading)
+        return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
     def _too_large(self, reading: Reading, packet_id: int) -> Output:
         """The broker would close the connection, and again each time the reading is sent to it."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from math import inf
 from typing import Any, TypeVar
 
 import mqtt5
 
-from gateway.core.effects import ConnectRecorded, DropUpstream, Effect, RecordConnect, Transmit
-from gateway.core.effects import RecordReceived as RecordReceived
+from gateway.core.effects import ConnectRecorded, RecordConnect, Transmit
 from gateway.core.events import (
     FilterRefused,
     Output,
@@ -25,12 +23,19 @@ from gateway.core.events import (
 )
 from gateway.core.mqtt.session import UP, MqttSession
 from gateway.core.values import Reading
-from tests.core.mqtt.broker_side import new_reading, options, puback, pubcomp, pubrec, suback
-from tests.core.mqtt.broker_side import unsuback
+from tests.core.mqtt.broker_side import (
+    new_reading,
+    options,
+    puback,
+    pubcomp,
+    pubrec,
+    suback,
+    unsuback,
+)
 from tests.support.mqtt_packets import packets_in
 
 RECONNECT_S = 1.0
-CONNECTIONS_MAX = 60
+CONNECTIONS_MAX = 400
 
 Kind = TypeVar("Kind")
 Culprit = Callable[[Any], bool]
@@ -78,7 +83,9 @@ class EndingBroker:
         self.now = 0.0
         self.connections = 0
         self.read: list[Any] = []  # packets, of this connection
-        self.journal: list[tuple[str, str | bytes]] = []  # what it took: PUBLISH and SUBSCRIBE
+        self.delivered: list[bytes] = []  # payloads, as it passed them on
+        self.received: dict[int, mqtt5.PublishPacket] = {}  # QoS 2, and not passed on yet
+        self.at_broker: set[str] = set()  # filters
         self.acknowledged: list[Reading] = []
         self.refused: list[Reading] = []
         self.set_aside: list[Reading] = []
@@ -131,6 +138,9 @@ class EndingBroker:
 
     def connect(self, **connack: Any) -> None:
         self.connections += 1
+        if not connack.get("session_present"):
+            self.received.clear()
+            self.at_broker.clear()
         self.read.clear()
         self._wire.clear()
         for output in self.session.opened(self.now):
@@ -173,19 +183,25 @@ class EndingBroker:
         match packet:
             case mqtt5.PublishPacket():
                 code = self.codes.get(packet.topic, 0)
-                self.journal.append((packet.topic, packet.payload or b""))
+                payload = packet.payload or b""
+                if int(packet.qos) == 2 and not code:
+                    self.received[packet.packet_id or 0] = packet
+                elif not code:
+                    self.delivered.append(payload)
                 if not int(packet.qos):
                     return b""
                 answer = puback if int(packet.qos) == 1 else pubrec
                 return answer(packet.packet_id or 0, code)
             case mqtt5.PubRelPacket():
+                received = self.received.pop(packet.packet_id, None)
+                self.delivered += [] if received is None else [received.payload or b""]
                 return pubcomp(packet.packet_id)
             case mqtt5.SubscribePacket():
                 patterns = [each.pattern for each in packet.topic_filters]
-                self.journal += [("SUBSCRIBE", each) for each in patterns]
+                self.at_broker |= set(patterns)
                 return suback(packet.packet_id, *[2] * len(patterns))
             case mqtt5.UnsubscribePacket():
-                self.journal += [("UNSUBSCRIBE", each) for each in packet.patterns]
+                self.at_broker -= set(packet.patterns)
                 return unsuback(packet.packet_id, len(packet.patterns))
             case mqtt5.PingReqPacket():
                 return mqtt5.PingRespPacket().write()
@@ -235,6 +251,14 @@ class EndingBroker:
         """Payloads of readings that were read in this connection, in order."""
         packets = [each for each in self.read if isinstance(each, mqtt5.PublishPacket)]
         return [each.payload or b"" for each in packets if "tidegate/" not in each.topic]
+
+    def released_topic(self, packet: Any) -> str | None:
+        """Of a reading that is passed on with this packet."""
+        if isinstance(packet, mqtt5.PublishPacket) and int(packet.qos) < 2:
+            return packet.topic
+        if isinstance(packet, mqtt5.PubRelPacket) and packet.packet_id in self.received:
+            return self.received[packet.packet_id].topic
+        return None
 
     def subscribed(self) -> list[list[str]]:
         """The filters of the SUBSCRIBE packets that were read in this connection."""
