@@ -288,17 +288,11 @@ class Publisher:
         while self.is_open and not (self.is_congested or self.is_paused):
             if caution.alone is not None or self.gives_way:
                 break
-            if in_flight.to_release:
-                packet_id = in_flight.to_release.popleft()
-                released = in_flight.released[packet_id]
-                caution.sent_alone(Alone(reading_key(released), released))
-                effects += self._release_again(packet_id)
-                break
-            if in_flight.next_alone is not None:
-                if in_flight or caution.asks:
+            if in_flight.to_release or in_flight.next_alone is not None:
+                sent = self._next_alone()
+                if not sent:
                     break
-                reading, in_flight.next_alone = in_flight.next_alone, None
-                effects += self._transmit_alone(reading)
+                effects += sent
                 continue
             is_full = in_flight.held_count >= HELD_MAX
             suspect = in_flight.take_held() if caution.is_trial_due or is_full else None
@@ -331,6 +325,22 @@ class Publisher:
             in_flight.next_alone = reading
             return []
         return [self._transmit(reading), *_finished_qos_0(reading)]
+
+    def _next_alone(self) -> list[Output]:
+        """What goes alone next, if all else is answered."""
+        in_flight, caution = self.in_flight, self.caution
+        if caution.asks or in_flight.published:
+            return []
+        if in_flight.to_release:
+            packet_id = in_flight.to_release.popleft()
+            released = in_flight.released[packet_id]
+            caution.sent_alone(Alone(reading_key(released), released))
+            return self._release_again(packet_id)
+        reading = in_flight.next_alone
+        if reading is None or in_flight.released:
+            return []
+        in_flight.next_alone = None
+        return self._transmit_alone(reading)
 
     def _transmit_alone(self, reading: Reading) -> list[Output]:
         sent = self._transmit(reading)
@@ -463,7 +473,9 @@ class Publisher:
     def _may_go_at_once(self, reading: Reading) -> bool:
         """Without a look at what else waits, for nothing of it can be a cause."""
         caution, in_flight = self.caution, self.in_flight
-        if caution.alone is not None or in_flight.next_alone is not None or self.gives_way:
+        if caution.alone is not None or in_flight.next_alone is not None:
+            return False
+        if in_flight.to_release or self.gives_way:
             return False
         if in_flight.held_count and reading.client_id in in_flight.held_back:
             return False
