@@ -16,7 +16,7 @@ Rule 2: a suspect is tried again when the others have gone, or after `TRIAL_AFTE
         no smaller; the filter; a topic of our own) is not sent for `BLOCK_S`, then once on trial,
         and each time for twice as long. One of our own topics is blocked the first time.
 Rule 3: where the broker refused a reading and then ended the connection, the cause is known at
-        once.
+        once. After one that went alone and was refused nothing follows until a ping is answered.
 Rule 4: a client of which CLIENT_KEYS_MAX topics are blocked is blocked on all that are not proven,
         so that it cannot go on with ever new ones.
 
@@ -68,6 +68,11 @@ def filter_key(topic_filter: str) -> Key:
     return FILTER, "", topic_filter
 
 
+def own_filter_key(topic: str) -> Key:
+    """The subscription of the gateway's own to what no client's filter matches."""
+    return FILTER, OWN, topic
+
+
 def own_key(topic: str) -> Key:
     return OWN, "", topic
 
@@ -79,11 +84,14 @@ def is_about_content(code: int) -> bool:
 
 @dataclass(slots=True)
 class Alone:
-    """What was sent alone; `needs_ping`: only PINGRESP tells that the broker has read it."""
+    """What was sent alone; `needs_ping`: only PINGRESP tells that the broker has read it;
+    `is_refused`: the answer to it was no, and the broker may end the connection as well.
+    """
 
     key: Key
     reading: Reading | None = None
     needs_ping: bool = False
+    is_refused: bool = False
 
 
 @dataclass(slots=True)
@@ -201,7 +209,7 @@ class Caution:
         if not is_first or not by_broker:
             return Verdict()
         verdict = Verdict()
-        if alone is not None:
+        if alone is not None and not alone.is_refused:
             verdict = Verdict(is_known=True, guilty=self._strike(alone, now))
         elif refused is not None and not is_unanswered and now - self._refused_at <= AT_ONCE_S:
             self._ends_instead = True
@@ -220,11 +228,16 @@ class Caution:
         self.alone = alone
 
     def answered(self) -> None:
-        """What was sent alone, with yes: it is no cause of anything."""
+        """What was sent alone, with yes: it is no cause of anything. Of what was refused: the
+        connection has not ended for it.
+        """
         alone = self.alone
         if alone is None:
             return
         self.alone = self._refused = None
+        if alone.is_refused:
+            self._update()
+            return
         self.suspects.pop(alone.key, None)
         self.blocked.pop(alone.key, None)
         if alone.reading is not None:
@@ -232,11 +245,13 @@ class Caution:
         self._update()
 
     def refused(self, reading: Reading) -> None:
-        """The broker said no to a reading."""
+        """The broker said no to a reading. If that went alone nothing follows until a ping is
+        answered, or what follows would be suspected when the broker ends the connection for it.
+        """
         self._refused, self._refused_at = Alone(reading_key(reading), reading), self.heard_at
         if self.alone is not None and self.alone.reading is reading:
             self.suspects.pop(self.alone.key, None)
-            self.alone = None
+            self.alone.needs_ping = self.alone.is_refused = True
             self._update()
 
     def ended_otherwise(self, reading: Reading) -> None:

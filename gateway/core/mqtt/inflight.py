@@ -45,6 +45,8 @@ class InFlight:
         self.held_back: dict[ClientId, deque[Reading]] = {}
         self.held_count = 0
         self.next_alone: Reading | None = None
+        # Of those released, by packet id: the broker has to hear PUBREL once more, one by one.
+        self.to_release: deque[int] = deque()
         # Beyond the broker's quota: these go first when it has been given time.
         self.over_quota: list[Reading] = []
         self._ahead = 0  # of those that wait, so many go before the backlog
@@ -158,6 +160,7 @@ class InFlight:
             or self.held_count
             or self.next_alone is not None
             or self.over_quota
+            or self.to_release
         )
 
     def wait(self, reading: Reading, *, ahead: bool) -> bool:
@@ -179,12 +182,18 @@ class InFlight:
 
     def put_ahead(self) -> None:
         """All that is parked from now on is younger than all that waits now."""
+        self._return_aside()
+        self.end_quota_wait()
+        self._ahead = len(self.waiting)
+
+    def _return_aside(self) -> None:
+        """What is aside waits as any other, before all others. It comes before what is put ahead of
+        that, because what is held back may be older on the same topic.
+        """
         aside = self.qos_order.all()
         self.qos_order.clear()
         for reading in reversed(aside):
             self.wait_again(reading)
-        self.end_quota_wait()
-        self._ahead = len(self.waiting)
 
     def take_run(self, epoch: int, stale: StaleCheck, now: float) -> list[Reading]:
         """All at the head of the queue that go out now for the first time, each under its own
@@ -291,6 +300,8 @@ class InFlight:
     def let_go(self, client_id: ClientId) -> None:
         """What is held back of this client waits as any other, before all others."""
         queue = self.held_back.pop(client_id, None)
+        if queue:
+            self._return_aside()
         while queue:
             self.wait_again(queue.pop())
             self.held_count -= 1
@@ -300,6 +311,7 @@ class InFlight:
         for client_id in list(self.held_back):
             self.let_go(client_id)
         if self.next_alone is not None:
+            self._return_aside()
             self.wait_again(self.next_alone)
             self.next_alone = None
 
@@ -311,6 +323,8 @@ class InFlight:
 
     def end_quota_wait(self) -> None:
         """Those that were over the broker's quota wait as any other, before all others."""
+        if self.over_quota:
+            self._return_aside()
         while self.over_quota:
             self.wait_again(self.over_quota.pop())
 

@@ -34,7 +34,7 @@ import mqtt5
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
-from gateway.core.mqtt.caution import Alone, Caution, reading_key
+from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, reading_key
 from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import MqttOptions
@@ -79,6 +79,7 @@ class Publisher:
         self.has_progressed = False  # the broker acknowledged a reading on this connection
         # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
         self.is_congested = False
+        self.gives_way = False  # to a suspected filter: nothing goes until all is answered
         self.paused_until = inf  # for want of a quota; infinity if it is not
         self.is_paused = False
         self._pause_s = PAUSE_S
@@ -158,9 +159,10 @@ class Publisher:
     def close(self) -> None:
         """What is unsettled stays for the next connection."""
         self.is_open = False
-        self.is_congested = False
+        self.is_congested = self.gives_way = False
         self.is_paused, self.paused_until = False, inf
         self._recording.clear()
+        self.in_flight.to_release.clear()
         self.in_flight.let_all_go()
         self.in_flight.put_ahead()
 
@@ -242,6 +244,13 @@ class Publisher:
     def _limit(self) -> int:
         return min(self.receive_max, self._window_max)
 
+    def receive_pingresp(self) -> None:
+        """What was sent alone before PINGREQ has been read."""
+        alone = self.caution.alone
+        self.caution.ping_answered()
+        if alone is not None and self.caution.alone is None:
+            self._let_go(alone)
+
     def _let_go(self, alone: Alone) -> None:
         """What followed it may go on."""
         if alone.reading is not None:
@@ -255,6 +264,8 @@ class Publisher:
         in_flight, stale = self.in_flight, self.stale
         if in_flight.held_count or in_flight.next_alone is not None:
             in_flight.let_all_go()
+        while self.is_open and in_flight.to_release:
+            effects += self._release_again(in_flight.to_release.popleft())
         while self.is_open and not (self.is_congested or self.is_paused):
             run = in_flight.take_run(self.epoch, stale, now)
             if run:
@@ -276,13 +287,13 @@ class Publisher:
         effects: list[Output] = []
         in_flight, caution = self.in_flight, self.caution
         while self.is_open and not (self.is_congested or self.is_paused):
-            if caution.alone is not None:
+            if caution.alone is not None or self.gives_way:
                 break
-            if in_flight.next_alone is not None:
-                if in_flight or caution.asks:
+            if in_flight.to_release or in_flight.next_alone is not None:
+                sent = self._next_alone()
+                if not sent:
                     break
-                reading, in_flight.next_alone = in_flight.next_alone, None
-                effects += self._transmit_alone(reading)
+                effects += sent
                 continue
             is_full = in_flight.held_count >= HELD_MAX
             suspect = in_flight.take_held() if caution.is_trial_due or is_full else None
@@ -316,10 +327,26 @@ class Publisher:
             return []
         return [self._transmit(reading), *_finished_qos_0(reading)]
 
+    def _next_alone(self) -> list[Output]:
+        """What goes alone next, if all else is answered."""
+        in_flight, caution = self.in_flight, self.caution
+        if caution.asks or in_flight.published:
+            return []
+        if in_flight.to_release:
+            packet_id = in_flight.to_release.popleft()
+            released = in_flight.released[packet_id]
+            caution.sent_alone(Alone(reading_key(released), released))
+            return self._release_again(packet_id)
+        reading = in_flight.next_alone
+        if reading is None or in_flight.released:
+            return []
+        in_flight.next_alone = None
+        return self._transmit_alone(reading)
+
     def _transmit_alone(self, reading: Reading) -> list[Output]:
         sent = self._transmit(reading)
         if type(sent) is not Transmit:
-            return [sent]
+            return [sent, *_finished_qos_0(reading)]
         needs_ping = not reading.upstream_qos
         self.caution.sent_alone(Alone(reading_key(reading), reading, needs_ping))
         outputs: list[Output] = [sent, *_finished_qos_0(reading)]
@@ -404,8 +431,10 @@ class Publisher:
             self._sequence += 1
 
     def give_back(self, reading: Reading) -> None:
-        """The reading was not taken on after all: its sequence is free if it was the last."""
-        if reading.qos and reading.sequence == self._sequence - 1:
+        """The reading was not taken on after all: its sequence is free if it was the last, and the
+        broker has not seen it (one that was set aside keeps it).
+        """
+        if reading.qos and not reading.upstream_qos and reading.sequence == self._sequence - 1:
             self._sequence -= 1
 
     def publish(self, reading: Reading, *, ahead: bool = False) -> Output | None:
@@ -446,6 +475,8 @@ class Publisher:
         """Without a look at what else waits, for nothing of it can be a cause."""
         caution, in_flight = self.caution, self.in_flight
         if caution.alone is not None or in_flight.next_alone is not None:
+            return False
+        if in_flight.to_release or self.gives_way:
             return False
         if in_flight.held_count and reading.client_id in in_flight.held_back:
             return False
@@ -518,6 +549,10 @@ class Publisher:
         machine_at = self._pauses.machine_time(reading.received_at)
         return int(machine_at * 1000 + self.unix_ms_at_zero)
 
+    def came_at(self, unix_ms: int) -> float:
+        """The time of the core that `_unix_ms` makes so many of; half of one against rounding."""
+        return self._pauses.core_time((unix_ms + 0.5 - self.unix_ms_at_zero) / 1000)
+
     def unix_ms_now(self, reading: Reading) -> int:
         """For what is done with a reading now; as good as the clock was when it came, at least."""
         return max(reading.unix_ms, int(self.caution.heard_at * 1000 + self.unix_ms_at_zero))
@@ -537,10 +572,10 @@ class Publisher:
         effects: list[Output] = []
         for packet_id, reading in self.in_flight.in_order():
             if packet_id in self.in_flight.released:
-                if self._must_record(reading):
-                    effects += self._record_received(packet_id, reading)
+                if self.caution.degree == EVERYTHING or self.caution.suspects:
+                    self.in_flight.to_release.append(packet_id)
                 else:
-                    effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
+                    effects += self._release_again(packet_id)
                 continue
             octets = self._writer.write(reading, packet_id, dup=True)
             if len(octets) > self.packet_bytes_max:
@@ -548,6 +583,12 @@ class Publisher:
             else:
                 effects.append(Transmit(octets))
         return effects
+
+    def _release_again(self, packet_id: int) -> list[Output]:
+        reading = self.in_flight.released[packet_id]
+        if self._must_record(reading):
+            return self._record_received(packet_id, reading)
+        return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
     def _too_large(self, reading: Reading, packet_id: int) -> Output:
         """The broker would close the connection, and again each time the reading is sent to it."""
@@ -568,9 +609,10 @@ class Publisher:
         if reading is None:
             return []
         alone = self.caution.alone
-        if alone is not None and alone.reading is reading:
-            self._let_go(alone)
+        is_alone = alone is not None and alone.reading is reading
         if code == QUOTA_EXCEEDED:
+            if is_alone:
+                self.in_flight.let_go(reading.client_id)
             self.caution.ended_otherwise(reading)
             self.in_flight.over_quota.append(reading)
             self.slow_down(self.caution.heard_at)
@@ -578,11 +620,10 @@ class Publisher:
         self.caution.refused(reading)
         answer = ReturnCode.CONGESTION if code in _PASSING else ReturnCode.NOT_SUPPORTED
         reason = f"{reading.topic!r}: {spoken(packet, code, detail)}"
-        return [
-            ReadingRefused(
-                reading=reading, return_code=answer, reason=Reason.BROKER_REFUSED, detail=reason
-            )
-        ]
+        refused = ReadingRefused(
+            reading=reading, return_code=answer, reason=Reason.BROKER_REFUSED, detail=reason
+        )
+        return [refused, self.ping()] if is_alone else [refused]
 
 
 def _finished_qos_0(reading: Reading) -> list[Output]:

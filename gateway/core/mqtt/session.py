@@ -45,11 +45,12 @@ from gateway.core.effects import (
     UpstreamReleaseSaved,
     UpstreamUp,
 )
-from gateway.core.events import Output
+from gateway.core.events import FilterRefused, Output
 from gateway.core.mqtt.caution import (
     EVERYTHING,
     FILTER,
     LASTS_S,
+    OWN,
     READING,
     STRIKES_MAX,
     Alone,
@@ -78,7 +79,7 @@ from gateway.core.mqtt.options import RECEIVE_MAX, MqttOptions
 from gateway.core.mqtt.publisher import PACKET_BYTES_MAX, REFUSED, Publisher
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
-from gateway.core.mqtt.subscriber import Subscriber
+from gateway.core.mqtt.subscriber import ENDS, Subscriber
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import PacketRecord
 from gateway.core.topic_options import OptionsByTopic, ReadingOptions
@@ -196,6 +197,7 @@ class MqttSession:
     def receive(self, data: bytes, now: float) -> list[Output]:
         """Octets from the broker, cut anywhere."""
         self._heard_at = self.caution.heard_at = now
+        was_on = self.caution.is_on
         if self._partial:
             data = self._partial + data
         effects: list[Output] = []
@@ -204,7 +206,7 @@ class MqttSession:
         except BadPacketError as error:
             return [*effects, *self._drop(f"the broker sent what it may not send: {error}", now)]
         self._partial = data[end:]
-        if self.caution.is_on:
+        if was_on or self.caution.is_on:
             effects += self.go_on(now)
         elif self.publisher.in_flight.has_waiting:
             effects += self.publisher.pump(now)
@@ -217,6 +219,8 @@ class MqttSession:
         is_quiet = not publisher.in_flight and not caution.asks
         if self._filters_first and is_quiet:
             outputs += subscriptions.ask_alone(may_be_suspect=caution.is_trial_due)
+        is_filters_turn = self._filters_first and caution.is_trial_due and not is_quiet
+        publisher.gives_way = is_filters_turn and subscriptions.has_suspect
         if publisher.in_flight.has_waiting:
             outputs += publisher.pump(now)
         if not publisher.in_flight and not caution.asks:
@@ -224,7 +228,7 @@ class MqttSession:
             outputs += subscriptions.ask_alone(may_be_suspect=False)
             if may_be_suspect:
                 outputs += subscriptions.ask_alone(may_be_suspect=True)
-        self._filters_first = not self._filters_first
+        self._filters_first = publisher.gives_way or not self._filters_first
         return outputs
 
     def closed(self, now: float, *, by_broker: bool) -> list[Output]:
@@ -260,9 +264,11 @@ class MqttSession:
         guilty = verdict.guilty
         if guilty is None:
             return outputs
-        kind, _, name = guilty.key
+        kind, whose, name = guilty.key
         if kind == READING:
             return outputs + self.publisher.found_guilty(guilty, STRIKES_MAX)
+        if kind == FILTER and whose == OWN:
+            return [*outputs, FilterRefused(name, ENDS)]
         if kind == FILTER:
             return outputs + self.subscriptions.found_guilty(name)
         return [*outputs, OwnTopicBlocked(name)]
@@ -485,7 +491,7 @@ class MqttSession:
             packet_bytes_max=packet.max_packet_size,
         )
         if self._options.own_filter is not None:
-            effects.append(self.subscriptions.subscribe_own_topic(self._options.own_filter))
+            effects += self.subscriptions.subscribe_own_topic(self._options.own_filter)
         resent = self.publisher.open(packet, now)
         waiting = len(self.publisher.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
@@ -547,7 +553,7 @@ class MqttSession:
         return [UpstreamRefused(reason), *dropped]
 
     def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Output]:
-        self.caution.ping_answered()
+        self.publisher.receive_pingresp()
         return []
 
     def _presence(self, word: bytes) -> Transmit:

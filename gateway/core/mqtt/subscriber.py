@@ -45,7 +45,7 @@ import mqtt5
 
 from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
-from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, filter_key
+from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, Key, filter_key, own_filter_key
 from gateway.core.mqtt.codec import BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.reason_codes import spoken
@@ -92,6 +92,7 @@ class Subscriber:
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
         self._overhearing: dict[int, str] = {}  # asked for, by packet id
+        self._own_missing: str | None = None  # to be asked for: what no client's filter matches
         # To be subscribed: filter -> with its retained messages.
         self._missing: dict[str, bool] = {}
         # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
@@ -146,6 +147,7 @@ class Subscriber:
     def is_idle(self) -> bool:
         """Whether something is to be asked for, and nothing that is under way will bring it on."""
         is_due = self._missing or self._refused or (self._stale and self.acknowledged)
+        is_due = is_due or self._own_missing is not None
         return self.is_open and bool(is_due) and self.unanswered is None
 
     # From the engine
@@ -194,6 +196,19 @@ class Subscriber:
         return self._advance()
 
     def _advance(self) -> list[Output]:
+        effects = self._subscribe_missing()
+        if self._own_missing is not None:
+            effects += self._subscribe_own()
+        return effects + self._give_up()
+
+    def _give_up(self) -> list[Output]:
+        effects: list[Output] = []
+        while self.acknowledged and self._stale and not self._giving_up:
+            effects += self._unsubscribe()
+        self._caution.asks = len(self._asked) + len(self._giving_up)
+        return effects
+
+    def _subscribe_missing(self) -> list[Output]:
         effects: list[Output] = []
         low = self._too_low()
         while low and len(self._asked) < ASKED_MAX:
@@ -202,9 +217,6 @@ class Subscriber:
             del low[: len(filters)]
         while self._missing and not low and len(self._asked) < ASKED_MAX:
             effects += self._subscribe_next()
-        if self.acknowledged and self._stale and not self._giving_up:
-            effects += self._unsubscribe()
-        self._caution.asks = len(self._asked) + len(self._giving_up)
         return effects
 
     def _advance_carefully(self) -> list[Output]:
@@ -217,32 +229,61 @@ class Subscriber:
             return effects
         suspects = [each for each in self._missing if self._is_suspect(each)]
         held = {each: self._missing.pop(each) for each in suspects}
-        effects += self._advance()
+        effects += self._subscribe_missing()
         self._missing |= held
-        return effects
+        own = self._own_missing
+        if own is not None and not caution.is_suspect(own_filter_key(own), caution.heard_at):
+            effects += self._subscribe_own()
+        return effects + self._give_up()
 
     def ask_alone(self, *, may_be_suspect: bool) -> list[Output]:
         """The next one, if nothing else is unanswered: for the caller to see, but for our own."""
         caution = self._caution
         if not self.is_open or caution.alone is not None or self.unanswered is not None:
             return []
-        is_all = caution.degree == EVERYTHING
+        effects: list[Output] = []
         for topic_filter in [*self._missing]:
-            is_suspect = self._is_suspect(topic_filter)
-            if is_suspect if may_be_suspect else (is_all and not is_suspect):
-                caution.sent_alone(Alone(filter_key(topic_filter)))
-                retained = self._missing.pop(topic_filter)
-                others, self._missing = self._missing, {topic_filter: retained}
-                effects = self._subscribe_next()
-                self._missing = others | self._missing
-                self._caution.asks = len(self._asked)
-                return effects
-        if is_all and self.acknowledged and self._stale:
-            caution.sent_alone(Alone(filter_key(next(iter(self._stale)))))
-            effects = self._unsubscribe()
-            self._caution.asks = len(self._giving_up)
-            return effects
-        return []
+            if self._may_go_alone(filter_key(topic_filter), may_be_suspect=may_be_suspect):
+                effects += self._ask_one(topic_filter)
+                if self.unanswered is not None:  # else it is too long for the broker
+                    return effects
+        own = self._own_missing
+        if own is not None and self._may_go_alone(
+            own_filter_key(own), may_be_suspect=may_be_suspect
+        ):
+            effects += self._sent_alone(own_filter_key(own), self._subscribe_own())
+        if caution.degree == EVERYTHING and self._stale:
+            first = next(iter(self._stale))
+            effects += self._sent_alone(filter_key(first), self._give_up())
+        return effects
+
+    def _may_go_alone(self, key: Key, *, may_be_suspect: bool) -> bool:
+        caution = self._caution
+        if caution.is_suspect(key, caution.heard_at):
+            return may_be_suspect
+        return caution.degree == EVERYTHING and not may_be_suspect
+
+    def _ask_one(self, topic_filter: str) -> list[Output]:
+        low = self._too_low() if topic_filter in self._wildcards else []
+        if low:  # rule 3
+            return self._sent_alone(filter_key(low[0]), [self._raise(low[:1])])
+        retained = self._missing.pop(topic_filter)
+        others, self._missing = self._missing, {topic_filter: retained}
+        effects = self._sent_alone(filter_key(topic_filter), self._subscribe_next())
+        self._missing = others | self._missing
+        return effects
+
+    def _sent_alone(self, key: Key, effects: list[Output]) -> list[Output]:
+        """What was asked for it; nothing if it is too long for the broker."""
+        self._caution.asks = len(self._asked) + len(self._giving_up)
+        if self._caution.asks and self._caution.alone is None:
+            self._caution.sent_alone(Alone(key))
+        return effects
+
+    @property
+    def has_suspect(self) -> bool:
+        """Whether one is missing that goes alone."""
+        return any(map(self._is_suspect, self._missing))
 
     def _is_suspect(self, topic_filter: str) -> bool:
         return self._caution.is_suspect(filter_key(topic_filter), self._caution.heard_at)
@@ -284,13 +325,24 @@ class Subscriber:
         self._stale.pop(topic_filter, None)  # to give it up was the cause
         return self._forget(topic_filter) if topic_filter in self._saved else []
 
-    def subscribe_own_topic(self, topic: str) -> Transmit:
+    def subscribe_own_topic(self, topic: str) -> list[Output]:
         """Subscribe to what no client's filter can match; only of a refusal the engine hears."""
+        caution = self._caution
+        if caution.is_blocked(own_filter_key(topic), 0, caution.heard_at):
+            return [FilterRefused(topic, BLOCKED)]
+        self._own_missing = topic
+        return self.advance()
+
+    def _subscribe_own(self) -> list[Output]:
+        topic, self._own_missing = self._own_missing, None
+        assert topic is not None
         packet_id = self._new_packet_id()
+        packet = mqtt5.SubscribePacket(packet_id, [mqtt5.TopicFilter(topic)]).write()
+        if len(packet) > self._packet_bytes_max:
+            return [FilterRefused(topic, TOO_LONG.format(limit=self._packet_bytes_max))]
         self._asked[packet_id] = []
         self._overhearing[packet_id] = topic
-        packet = mqtt5.SubscribePacket(packet_id, [mqtt5.TopicFilter(topic)])
-        return Transmit(packet.write())
+        return [Transmit(packet)]
 
     # From the connection
 
@@ -310,6 +362,7 @@ class Subscriber:
         self.tells_retained = identifiers_available
         self._asked.clear()
         self._overhearing.clear()
+        self._own_missing = None
         for topic_filter in [key for filters in self._giving_up.values() for key in filters]:
             # Who knows whether the broker heard it; unless it refused to have it again since.
             if topic_filter not in self._wanted and topic_filter in self._saved:
@@ -410,7 +463,7 @@ class Subscriber:
     def _subscribe_next(self) -> list[Output]:
         """A filter with wildcards, or those without that want their retained messages alike."""
         first, retained = next(iter(self._missing.items()))
-        if self._size(first) > self._packet_bytes_max - HEAD_BYTES_MAX:
+        if self._is_too_long(first):
             return self._refuse(first, TOO_LONG.format(limit=self._packet_bytes_max))
         filters = [first]
         if first not in self._wildcards:
@@ -432,7 +485,15 @@ class Subscriber:
         """The filters without wildcards that are to give way to one that is missing."""
         if not self.tells_retained or self._wildcards.isdisjoint(self._missing):
             return []
-        return [each for each in self._stale if self._saved[each] < WILDCARD_QOS]
+        return [
+            each
+            for each in self._stale
+            if self._saved[each] < WILDCARD_QOS and not self._is_too_long(each)
+        ]
+
+    def _is_too_long(self, topic_filter: str) -> bool:
+        """For the broker, alone in a packet."""
+        return self._size(topic_filter) > self._packet_bytes_max - HEAD_BYTES_MAX
 
     def _raise(self, filters: list[str]) -> Transmit:
         for topic_filter in filters:
@@ -489,7 +550,7 @@ class Subscriber:
     def _unsubscribe(self) -> list[Output]:
         is_one = self._caution.degree == EVERYTHING
         filters = self._fitting(islice(self._stale, 1 if is_one else None))
-        if self._size(filters[0]) > self._packet_bytes_max - HEAD_BYTES_MAX:
+        if self._is_too_long(filters[0]):
             del self._stale[filters[0]]
             return self._forget(filters[0])  # the broker took it when it took longer ones
         for topic_filter in filters:

@@ -77,6 +77,12 @@ class Aside:
         number = self._sent_again.pop(reading, None)
         return [] if number is None else self.delete([number])
 
+    def acknowledged(self, readings: Iterable[Reading]) -> list[Output]:
+        """By the broker, which may have one that the journal did not take."""
+        if not self._sent_again:
+            return []
+        return [each for reading in readings for each in self.stored(reading)]
+
     def not_stored(self, reading: Reading) -> bool:
         """The journal did not take it, so it stays here; whether it is one of ours."""
         return self._sent_again.pop(reading, None) is not None
@@ -99,8 +105,9 @@ class Aside:
         return outputs
 
     def send_again(self, number: int, now: float) -> Reading | None:
-        """As a reading of today with the delivery tag that it had; None if it is not there, or on
-        its way already.
+        """With the delivery tag that it had, and as one that the broker may have half of: it goes
+        as it is, however old. One of QoS 0 had no number, and gets one. None if it is not there,
+        or on its way already.
         """
         record = self.records.get(number)
         if record is None or number in self._sent_again.values():
@@ -116,7 +123,8 @@ class Aside:
             received_at=now,
             sequence=record.sequence,
             unix_ms=record.unix_ms,
-            epoch=record.epoch,
+            upstream_qos=record.qos,
+            epoch=record.epoch if record.sequence >= 0 else 0,
             packet_id=record.packet_id,
         )
         self._sent_again[reading] = number

@@ -247,7 +247,7 @@ class Uplink:
         """The broker has these for good. What is in the journal is finished in runs, as it was
         sent in its order.
         """
-        outputs: list[Output] = []
+        outputs = self.aside.acknowledged(readings)
         self.spill.settled_at = now
         sessions, pending_wills, custody = self._sessions, self._pending_wills, self._custody
         storing = self.storing
@@ -297,14 +297,16 @@ class Uplink:
         an operator can see it all the same.
         """
         reading = news.reading
-        outputs: list[Output] = []
+        if self.aside.is_sending and self.aside.not_stored(reading):
+            return []  # it is there still
+        outputs = self._set_aside(reading, news.detail)
         if reading.record < 0 or reading in self.storing:
             detail = f"{reading.topic!r}: {news.detail}"
             outputs.append(Dropped(Reason.BROKER_REFUSED, reading.client_id, detail))
             outputs += self._tell(reading, ReturnCode.NOT_SUPPORTED, now)
         elif reading in self._pending_wills:
             outputs += self._pending_wills.refused(reading, ReturnCode.NOT_SUPPORTED, now)
-        return [*outputs, *self._set_aside(reading, news.detail)]
+        return outputs
 
     def _set_aside(self, reading: Reading, reason: str) -> list[Output]:
         return self.aside.take(reading, reason, self._publisher.unix_ms_now(reading))
@@ -328,6 +330,8 @@ class Uplink:
         if reading is None:
             return None
         self._caution.forgive(reading_key(reading))
+        if reading.epoch in (0, self._publisher.epoch):  # its time stamp is made of that
+            reading.received_at = min(now, self._publisher.came_at(reading.unix_ms))
         return [*self._store_first(reading, now), *self._pump(now)]
 
     def pause_drain(self, *, is_paused: bool) -> list[Output]:
@@ -430,11 +434,10 @@ class Uplink:
     def _kept(self, reading: Reading, sent: Output | None, now: float) -> list[Output]:
         """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
-            if self._caution.is_on:
-                return self._pump(now)
+            outputs = self._pump(now) if self._caution.is_on else []
             if not self._is_overflowing and len(self._in_flight.waiting) >= self._overflow:
                 self._begin_overflow()
-            return []
+            return outputs
         if type(sent) is ReadingRefused:
             return self.refused(sent, now)
         return [sent, *self._finished(reading)]
