@@ -10,7 +10,7 @@ the broker answered before is not lost with a reset.
 Rule 1: how much goes alone is the degree. OFF: nothing. UNPROVEN: readings on topics of which the
         broker has acknowledged nothing yet; so for `probe_s` after an outage, and as long as
         something is suspected. EVERYTHING, one filter a SUBSCRIBE: after SHORT_MAX connections in a
-        row that did not last, with the cause not known, until one lasts.
+        row that did not last, with the cause not known, until one lasts or a cause is found.
 Rule 2: a suspect is tried again when the others have gone, or after `TRIAL_AFTER_S`. The third time
         it is found guilty: *blocked*. What is like it (the client and topic of a reading, if it is
         no smaller; the filter; a topic of our own) is not sent for `BLOCK_S`, then once on trial,
@@ -210,7 +210,10 @@ class Caution:
         elif only is not None:  # it may have been a reading at QoS 0 as well
             verdict = Verdict(guilty=self._strike(Alone(reading_key(only), only), now))
         if verdict.is_known:
-            self._short = 0
+            # It need not be what ended those before: while it is only suspected they still count,
+            # and once it is found the next one of an unknown cause is enough.
+            if alone is None or verdict.guilty is not None:
+                self._short = min(self._short, SHORT_MAX - 1)
         elif now - self._opened_at < LASTS_S:
             self._short += 1
         self._update()
