@@ -3,7 +3,8 @@
 A broker may end the connection where it could refuse a packet: for a topic that it denies, a filter
 too many, a size that it does not take. Sent again first thing in the next connection, that ends it
 as well, for ever, and nothing of any client gets through. So what may be the cause goes *alone*:
-nothing else is unanswered when it is sent, and nothing follows until it is answered. If the
+nothing else is unanswered when it is sent, and nothing follows until it is answered. QoS 0 has no
+answer: where some of it has gone before, a ping asks whether that has been read. If the
 connection ends then, it is suspected; and with nothing behind it that the broker has not read, what
 the broker answered before is not lost with a reset.
 
@@ -16,7 +17,7 @@ Rule 2: a suspect is tried again when the others have gone, or after `TRIAL_AFTE
         no smaller; the filter; a topic of our own) is not sent for `BLOCK_S`, then once on trial,
         and each time for twice as long. One of our own topics is blocked the first time.
 Rule 3: where the broker refused a reading and then ended the connection, the cause is known at
-        once.
+        once, whatever went alone after that answer.
 Rule 4: a client of which CLIENT_KEYS_MAX topics are blocked is blocked on all that are not proven,
         so that it cannot go on with ever new ones.
 
@@ -122,10 +123,13 @@ class Caution:
         self.blocked: dict[Key, Block] = {}
         self.pings = 0  # PINGREQ that the broker has not answered
         self.asks = 0  # SUBSCRIBE and UNSUBSCRIBE likewise
+        # Whether something at QoS 0 was sent that it may not have read, and a ping after that.
+        self.has_unread = self._is_unread_asked = False
         self.heard_at = 0.0  # the broker, last
         self.is_trial_due = False  # suspects are tried though others wait
         self.trial_at = inf
         self.relax_at = inf
+        self.turn_at = inf  # something may go though nothing is received
         self._is_open = False
         self._opened_at = 0.0
         self._was_open = False
@@ -169,6 +173,7 @@ class Caution:
         self._is_open = True
         self._opened_at = now
         self.pings = self.asks = 0
+        self.has_unread = self._is_unread_asked = False
         self.is_trial_due = False
         self.trial_at = now + TRIAL_AFTER_S
         for key in [key for key, one in self.suspects.items() if now - one.at > FORGET_S]:
@@ -197,22 +202,23 @@ class Caution:
         self.alone = self._refused = None
         is_first = self._is_open
         self._is_open = False
-        self.trial_at = self.relax_at = inf
+        self.trial_at = self.relax_at = self.turn_at = inf
         if not is_first or not by_broker:
             return Verdict()
         verdict = Verdict()
-        if alone is not None:
-            verdict = Verdict(is_known=True, guilty=self._strike(alone, now))
-        elif refused is not None and not is_unanswered and now - self._refused_at <= AT_ONCE_S:
+        is_only_alone = alone is not None or not is_unanswered
+        if refused is not None and is_only_alone and now - self._refused_at <= AT_ONCE_S:
             self._ends_instead = True
             self._block(refused, now)
             verdict = Verdict(is_known=True)
+        elif alone is not None:
+            verdict = Verdict(is_known=True, guilty=self._strike(alone, now))
         elif only is not None:  # it may have been a reading at QoS 0 as well
             verdict = Verdict(guilty=self._strike(Alone(reading_key(only), only), now))
         if verdict.is_known:
             # It need not be what ended those before: while it is only suspected they still count,
             # and once it is found the next one of an unknown cause is enough.
-            if alone is None or verdict.guilty is not None:
+            if refused is not None or verdict.guilty is not None:
                 self._short = min(self._short, SHORT_MAX - 1)
         elif now - self._opened_at < LASTS_S:
             self._short += 1
@@ -252,8 +258,23 @@ class Caution:
         """The broker has said yes to something since it last said no."""
         self._refused = None
 
+    def sent_unread(self) -> None:
+        """Something that has no answer."""
+        self.has_unread, self._is_unread_asked = True, False
+
+    def pinged(self) -> None:
+        self.pings += 1
+        self._is_unread_asked = True
+
+    @property
+    def wants_ping(self) -> bool:
+        """Whether only a ping will tell that all has been read, and none has been sent for that."""
+        return self.has_unread and not self._is_unread_asked
+
     def ping_answered(self) -> None:
         self.pings = max(0, self.pings - 1)
+        if self._is_unread_asked and not self.pings:
+            self.has_unread = False
         if self.alone is not None and self.alone.needs_ping and not self.pings:
             self.answered()
 
@@ -271,13 +292,18 @@ class Caution:
 
     # Time
 
+    def ask_for_turn(self) -> None:
+        """Something is wanted that is not to go beside others, if there are any."""
+        self.turn_at = self.heard_at
+
     def wake_at(self) -> float:
-        return min(self.trial_at, self.relax_at) if self.is_on else inf
+        return min(self.trial_at, self.relax_at, self.turn_at) if self.is_on else inf
 
     def handle_time(self, now: float) -> bool:
         """Whether something may go now that had to wait."""
         if now < self.wake_at():
             return False
+        self.turn_at = inf
         if now >= self.relax_at:
             self.relax_at = inf
             self._short = 0

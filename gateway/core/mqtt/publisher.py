@@ -35,7 +35,7 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
 from gateway.core.mqtt.caution import Alone, Caution, reading_key
-from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
+from gateway.core.mqtt.codec import PINGREQ, PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.reason_codes import spoken
@@ -278,7 +278,8 @@ class Publisher:
             if caution.alone is not None:
                 break
             if in_flight.next_alone is not None:
-                if in_flight or caution.asks:
+                if in_flight or caution.asks or caution.has_unread:
+                    effects += [self.ping()] if caution.wants_ping else []
                     break
                 reading, in_flight.next_alone = in_flight.next_alone, None
                 effects += self._transmit_alone(reading)
@@ -328,8 +329,8 @@ class Publisher:
 
     def ping(self) -> Transmit:
         """PINGREQ, by whose answer the broker has read what went before."""
-        self.caution.pings += 1
-        return Transmit(mqtt5.PingReqPacket().write())
+        self.caution.pinged()
+        return Transmit(PINGREQ)
 
     def found_guilty(self, alone: Alone, count: int) -> list[Output]:
         """The broker ended the connection for it. At QoS 0 it is in flight no more."""
@@ -470,6 +471,8 @@ class Publisher:
                 reason=Reason.BROKER_REFUSED,
                 detail=detail,
             )
+        if not qos and self.caution.is_on:
+            self.caution.sent_unread()
         is_new = not reading.epoch
         if is_new:
             self.tag(reading)

@@ -198,12 +198,13 @@ class MqttSession:
         if self._partial:
             data = self._partial + data
         effects: list[Output] = []
+        was_careful = self.caution.is_on
         try:
             end = self._receive_packets(data, now, effects)
         except BadPacketError as error:
             return [*effects, *self._drop(f"the broker sent what it may not send: {error}", now)]
         self._partial = data[end:]
-        if self.caution.is_on:
+        if was_careful or self.caution.is_on:
             effects += self.go_on(now)
         elif self.publisher.in_flight.has_waiting:
             effects += self.publisher.pump(now)
@@ -224,6 +225,7 @@ class MqttSession:
             if may_be_suspect:
                 outputs += subscriptions.ask_alone(may_be_suspect=True)
         self._filters_first = not self._filters_first
+        caution.turn_at = inf
         return outputs
 
     def closed(self, now: float, *, by_broker: bool) -> list[Output]:
@@ -299,6 +301,7 @@ class MqttSession:
         if len(message.packet) > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
         self.said += 1
+        self.caution.sent_unread()
         return [message, *self._own_alone(topic)]
 
     @property
@@ -307,6 +310,8 @@ class MqttSession:
         one at a time, when all else is answered.
         """
         caution, in_flight = self.caution, self.publisher.in_flight
+        if in_flight.next_alone is not None:
+            return 0
         if caution.degree != EVERYTHING and caution.alone is None:
             return None
         is_quiet = caution.alone is None and not in_flight and not caution.asks
@@ -472,6 +477,7 @@ class MqttSession:
         )
         effects: list[Output] = []
         if not self._is_own_blocked(self._options.presence_topic):
+            self.caution.sent_unread()
             effects += [
                 self._presence(b"online"),
                 *self._own_alone(self._options.presence_topic),

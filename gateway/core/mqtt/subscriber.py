@@ -46,7 +46,7 @@ import mqtt5
 from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, filter_key
-from gateway.core.mqtt.codec import BadPacketError
+from gateway.core.mqtt.codec import PINGREQ, BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
@@ -214,12 +214,18 @@ class Subscriber:
         caution = self._caution
         effects = self._refuse_blocked()
         if caution.degree == EVERYTHING or caution.alone is not None:
+            self._ask_for_turn()
             return effects
         suspects = [each for each in self._missing if self._is_suspect(each)]
         held = {each: self._missing.pop(each) for each in suspects}
         effects += self._advance()
         self._missing |= held
+        self._ask_for_turn()
         return effects
+
+    def _ask_for_turn(self) -> None:
+        if (self._missing or self._stale) and self.unanswered is None:
+            self._caution.ask_for_turn()
 
     def ask_alone(self, *, may_be_suspect: bool) -> list[Output]:
         """The next one, if nothing else is unanswered: for the caller to see, but for our own."""
@@ -230,6 +236,8 @@ class Subscriber:
         for topic_filter in [*self._missing]:
             is_suspect = self._is_suspect(topic_filter)
             if is_suspect if may_be_suspect else (is_all and not is_suspect):
+                if caution.has_unread:
+                    return self._ask_whether_read()
                 caution.sent_alone(Alone(filter_key(topic_filter)))
                 retained = self._missing.pop(topic_filter)
                 others, self._missing = self._missing, {topic_filter: retained}
@@ -238,11 +246,20 @@ class Subscriber:
                 self._caution.asks = len(self._asked)
                 return effects
         if is_all and self.acknowledged and self._stale:
+            if caution.has_unread:
+                return self._ask_whether_read()
             caution.sent_alone(Alone(filter_key(next(iter(self._stale)))))
             effects = self._unsubscribe()
             self._caution.asks = len(self._giving_up)
             return effects
         return []
+
+    def _ask_whether_read(self) -> list[Output]:
+        """What has gone before and has no answer."""
+        if not self._caution.wants_ping:
+            return []
+        self._caution.pinged()
+        return [Transmit(PINGREQ)]
 
     def _is_suspect(self, topic_filter: str) -> bool:
         return self._caution.is_suspect(filter_key(topic_filter), self._caution.heard_at)
