@@ -269,7 +269,8 @@ class DownlinkWatch:
         """By a subscription of the gateway, at least at this QoS."""
         session = self._broker.sessions.get(self._mqtt_client_id)
         known = {} if session is None else session.subscriptions
-        return any(matches(cover, topic_filter) and one.qos >= qos for cover, one in known.items())
+        topic = topic_filter.replace("#", "a/b")  # which "+" does not cover
+        return any(matches(cover, topic) and one.qos >= qos for cover, one in known.items())
 
     def accepted(self, row: SubscriptionRecord) -> None:
         """The gateway is about to say SUBACK, and says that the broker has granted it."""

@@ -319,6 +319,7 @@ def ending(dice: Random) -> Plan:
             plan.sensors[number] = replace(plan.sensors[number], has_will=True)
             plan.events.append(Event(_busy(plan, dice), Trouble.DEATH, sensor=number))
             topics.append(f"w/{plan.sensors[number].client_id}")
+    plan.replaces_contents |= plan.has_restarts
     how = dice.choice(("ends", "ends", "ends", "denies", "both"))
     own = (PRESENCE_TOPIC,) if dice.random() < 0.1 else ()
     plan.limits = BrokerLimits(

@@ -136,6 +136,7 @@ class ModelBroker:
         self.is_over_quota = False  # PUBLISH is answered with 0x97
         self.over_quota = 0  # so many were
         self.ended: Counter[str] = Counter()  # connections, by what it ended them for
+        self.on_ended: Callable[[str], None] = nothing
         self.live: Counter[bytes] = Counter()  # sent for a subscription, by payload, each time
         self._connections: list[Connection] = []
         self._receive_max = receive_max
@@ -176,6 +177,7 @@ class ModelBroker:
         otherwise it is lost, as with a reset.
         """
         self.ended[cause] += 1
+        self.on_ended(cause)
         self._lost(connection)
         if is_told:
             connection.finish()

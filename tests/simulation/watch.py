@@ -102,6 +102,7 @@ class ReadingsWatch:
         self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
+        self.ended_by_broker = 0  # connections
         self._unanswered = 0
         self._has_taken = False  # files with readings, or with what is known of them
 
@@ -336,7 +337,7 @@ class ReadingsWatch:
 
         A break between CONNECT and CONNACK leaves open which session the broker has.
         """
-        if not self.breaks:
+        if not (self.breaks or self.ended_by_broker):
             return False
         faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
         faithful = faithful and not self._unanswered and not self._has_taken

@@ -97,6 +97,7 @@ class World:
         self.liveness = LivenessWatch(self.broker)
         self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self.note)
         self.broker.on_routed = self._routed
+        self.broker.on_ended = self._ended_by_broker
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         # The gateway that serves, and the one that starts, which is not heard of if it fails.
         self.gateway = self.next_gateway()
@@ -351,6 +352,10 @@ class World:
         self.downlink.routed(publication)
         self.wills.routed(publication)
         self.clocks.watch.routed(publication.payload, publication.unix_ms)
+
+    def _ended_by_broker(self, cause: str) -> None:
+        self.note(f"the broker ends the connection for {cause}")
+        self.readings.ended_by_broker += 1
 
     def _acknowledged(self, sensor: Sensor, reading: PlannedReading) -> None:
         self.note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
