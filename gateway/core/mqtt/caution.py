@@ -11,7 +11,8 @@ the broker answered before is not lost with a reset.
 Rule 1: how much goes alone is the degree. OFF: nothing. UNPROVEN: readings on topics of which the
         broker has acknowledged nothing yet; so for `probe_s` after an outage, and as long as
         something is suspected. EVERYTHING, one filter a SUBSCRIBE: after SHORT_MAX connections in a
-        row that did not last, with the cause not known, until one lasts or a cause is found.
+        row that did not last, with the cause not known, until one lasts and all filters had their
+        turn, or a cause is found.
 Rule 2: a suspect is tried again when the others have gone, or after `TRIAL_AFTER_S`. The third time
         it is found guilty: *blocked*. What is like it (the client and topic of a reading, if it is
         no smaller; the filter; a topic of our own) is not sent for `BLOCK_S`, then once on trial,
@@ -39,6 +40,7 @@ OFF, UNPROVEN, EVERYTHING = 0, 1, 2
 
 LASTS_S = 30.0
 SHORT_MAX = 2
+LOOK_AGAIN_S = 1.0
 TRIAL_AFTER_S = 2.0
 AT_ONCE_S = 1.0  # a broker that refuses and then ends the connection does so at once
 STRIKES_MAX = 3
@@ -291,6 +293,11 @@ class Caution:
         self._update()
 
     # Time
+
+    def put_off_relaxing(self, now: float) -> None:
+        """Not all that is to go alone has had its turn."""
+        if now >= self.relax_at:
+            self.relax_at = now + LOOK_AGAIN_S
 
     def ask_for_turn(self) -> None:
         """Something is wanted that is not to go beside others, if there are any."""

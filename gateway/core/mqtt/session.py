@@ -214,9 +214,12 @@ class MqttSession:
         """What had to wait for something else to be answered; readings and filters in turn."""
         caution, publisher, subscriptions = self.caution, self.publisher, self.subscriptions
         outputs = subscriptions.advance()
-        is_quiet = not publisher.in_flight and not caution.asks
-        if self._filters_first and is_quiet:
-            outputs += subscriptions.ask_alone(may_be_suspect=caution.is_trial_due)
+        if not publisher.in_flight and not caution.asks:
+            if self._filters_first:
+                outputs += subscriptions.ask_alone(may_be_suspect=False)
+                if caution.is_trial_due:
+                    outputs += subscriptions.ask_alone(may_be_suspect=True)
+            self._filters_first = not self._filters_first
         if publisher.in_flight.has_waiting:
             outputs += publisher.pump(now)
         if not publisher.in_flight and not caution.asks:
@@ -224,7 +227,6 @@ class MqttSession:
             outputs += subscriptions.ask_alone(may_be_suspect=False)
             if may_be_suspect:
                 outputs += subscriptions.ask_alone(may_be_suspect=True)
-        self._filters_first = not self._filters_first
         caution.turn_at = inf
         return outputs
 
@@ -369,6 +371,8 @@ class MqttSession:
         if now >= self.publisher.paused_until:
             self.publisher.resume()
             outputs += self.publisher.pump(now)
+        if self.caution.degree == EVERYTHING and self.subscriptions.has_missing:
+            self.caution.put_off_relaxing(now)
         if self.caution.handle_time(now):
             outputs += self.go_on(now)
         if not self._keep_alive_s or now < self._pinged_at + self._keep_alive_s / 2:

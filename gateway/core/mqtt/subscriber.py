@@ -111,6 +111,11 @@ class Subscriber:
         return not self._asked and not self._missing and not self._refused
 
     @property
+    def has_missing(self) -> bool:
+        """Whether some that are wanted have not been asked for in this connection."""
+        return self.is_open and bool(self._missing)
+
+    @property
     def overlapping(self) -> bool:
         """Whether the broker may have two subscriptions of ours that match the same message."""
         return bool(self._is_heir or self._stale or self._giving_up or len(self._wildcards) > 1)
@@ -193,7 +198,7 @@ class Subscriber:
             return self._advance_carefully()
         return self._advance()
 
-    def _advance(self) -> list[Output]:
+    def _advance(self, *, may_give_up: bool = True) -> list[Output]:
         effects: list[Output] = []
         low = self._too_low()
         while low and len(self._asked) < ASKED_MAX:
@@ -202,7 +207,7 @@ class Subscriber:
             del low[: len(filters)]
         while self._missing and not low and len(self._asked) < ASKED_MAX:
             effects += self._subscribe_next()
-        if self.acknowledged and self._stale and not self._giving_up:
+        if may_give_up and self.acknowledged and self._stale and not self._giving_up:
             effects += self._unsubscribe()
         self._caution.asks = len(self._asked) + len(self._giving_up)
         return effects
@@ -218,7 +223,7 @@ class Subscriber:
             return effects
         suspects = [each for each in self._missing if self._is_suspect(each)]
         held = {each: self._missing.pop(each) for each in suspects}
-        effects += self._advance()
+        effects += self._advance(may_give_up=not held)
         self._missing |= held
         self._ask_for_turn()
         return effects
