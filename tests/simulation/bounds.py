@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.backlog import READY_MAX
 from gateway.core.mqtt.options import RECEIVE_MAX
+from gateway.core.mqtt.publisher import HELD_MAX
 from gateway.core.session.inbound import RECENT_MAX, RELEASES_MAX, UNACKNOWLEDGED_MAX
 from gateway.core.session.session import Session
 from gateway.core.state_records import PACKET_IDS, ClientId
@@ -28,7 +29,7 @@ def check_bounds(gateway: GatewayHost, options: EngineOptions) -> None:
         # Of a former life there may be some before the broker has said how many it takes.
         "readings on the wire": (
             len(in_flight),
-            in_flight.window if upstream.publisher.is_open else PACKET_IDS,
+            upstream.publisher._limit if upstream.publisher.is_open else PACKET_IDS,
         ),
         "QoS 2 from the broker": (len(upstream._receiver._unreleased), RECEIVE_MAX),
         "timers": (
@@ -38,7 +39,8 @@ def check_bounds(gateway: GatewayHost, options: EngineOptions) -> None:
         "sessions": (len(sessions), options.admission.clients_max),
     }
     # What was in flight when the broker's session was lost waits again, beyond what was refused.
-    waiting_max = options.upstream.waiting_messages_max + in_flight.window
+    waiting_max = options.upstream.waiting_messages_max + upstream.publisher._limit
+    counted["readings held back"] = (in_flight.held_count, HELD_MAX)
     in_memory_only = sum(reading.record < 0 for reading in in_flight.waiting)
     counted["waiting readings"] = (in_memory_only, waiting_max)
     uplink, backlog = engine.uplink, in_flight.backlog

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from gateway.core.state_records import Change, StateRecords
+from gateway.core.state_records import AsideRecord, Change, StateRecords
 from gateway.storage.journal import repair
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.options import LOOK_S, JournalOptions, WhenFull
@@ -227,6 +227,10 @@ class Disk:
         """How long one group takes; a card that tidies up is a hundred times slower."""
         longest = max(self.flush_s_max, 3.0) if now < self.slow_until else self.flush_s_max
         return MINIMUM_S + self._dice.random() ** 2 * longest
+
+    def aside(self) -> list[AsideRecord]:
+        """What a power cut now would leave of what is set aside."""
+        return StateStore(self._database, ["udp"]).load().aside
 
     def has_durably(self, octets: bytes) -> bool:
         """Whether a power cut now would leave these octets."""

@@ -66,6 +66,8 @@ class Ear:
     # How often a former value came behind this one: so often it has to come again.
     set_back: dict[bytes, int] = field(default_factory=dict)
     may_repeat: bool = False
+    unflagged: dict[bytes, int] = field(default_factory=dict)  # how often a retained one came live
+    may_miss: set[bytes] = field(default_factory=set)  # retained after its first SUBSCRIBE
     is_fetching: bool = False  # it sleeps, and asked for what waits
     session: Session | None = None  # in which it was heard last
     asked_for: set[int] = field(default_factory=set)  # positions of what waited then
@@ -88,6 +90,7 @@ class DownlinkWatch:
         # may come first.
         self._lowered: set[bytes] = set()
         self._places: dict[bytes, int] = {}  # in which order the broker routed them
+        self._runs = 1
         self._ears = {one.client_id: Ear(one, may_repeat=one.clean) for one in plan.sensors}
 
     def ears(self) -> list[Ear]:
@@ -161,6 +164,7 @@ class DownlinkWatch:
         topic = command.topic
         if is_new:
             self._check_welcomes(ear, frame, topic)
+            self._check_live(ear, frame, command)
         # At any QoS: one that joins while the broker is away gets what is known.
         ear.values[topic] = frame.payload
         if frame.qos == 0:
@@ -190,10 +194,28 @@ class DownlinkWatch:
         if len(times) > ear.welcomes.get(topic, 0) + ear.set_back.get(payload, 0):
             broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {len(times)} times")
 
+    def _check_live(self, ear: Ear, frame: Publish, command: Command) -> None:
+        """What was retained before is not taken for a new one: it comes without the flag as often
+        as the broker has sent it for a subscription; once if the broker did not while the client
+        was subscribed, and the gateway learnt of it later; and after a restart once more.
+        """
+        if frame.retain or not command.retain:
+            return
+        payload = frame.payload
+        times = ear.unflagged[payload] = ear.unflagged.get(payload, 0) + 1
+        is_missed = payload in ear.may_miss and payload not in ear.flagged
+        news = self._broker.live[payload] + is_missed
+        if times > news + (self._runs - 1 if news else 0):
+            broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} is not new, and has no flag")
+
     # What the world does to them
 
     def gateway_ended(self) -> None:
         """What was acknowledged to it a moment before may come again, and be the first."""
+        self._runs += 1
+        for ear in self._ears.values():  # the next run does not know who is new
+            welcomed = [self._broker.retained.get(topic) for topic in ear.welcomes]
+            ear.may_miss.update(one.payload for one in welcomed if one is not None)
         for ear in self._ears.values():
             ear.outstanding = None
 
@@ -222,6 +244,8 @@ class DownlinkWatch:
         if len({one.qos for one in self._brought_by(publication.topic)}) > 1:
             self._lowered.add(publication.payload)
         for ear in self._ears.values():
+            if ear.welcomes.get(publication.topic):
+                ear.may_miss.add(publication.payload)
             self._entitle(ear)
             for topic_filter in ear.entitled:
                 qos = min(publication.qos, ear.plan.filters[topic_filter])
@@ -245,7 +269,8 @@ class DownlinkWatch:
         """By a subscription of the gateway, at least at this QoS."""
         session = self._broker.sessions.get(self._mqtt_client_id)
         known = {} if session is None else session.subscriptions
-        return any(matches(cover, topic_filter) and one.qos >= qos for cover, one in known.items())
+        topic = topic_filter.replace("#", "a/b")  # which "+" does not cover
+        return any(matches(cover, topic) and one.qos >= qos for cover, one in known.items())
 
     def accepted(self, row: SubscriptionRecord) -> None:
         """The gateway is about to say SUBACK, and says that the broker has granted it."""

@@ -104,6 +104,10 @@ class Eager(Sleeper):
             if self.ready:
                 self._register_again()
             return
+        if frame.return_code == ReturnCode.NOT_SUPPORTED:
+            self.on_refused(self, flight.reading)
+            self._land(flight)
+            return
         assert frame.return_code == ReturnCode.ACCEPTED, frame
         if flight.reading.qos == 1:
             self.on_acknowledged(self, flight.reading)

@@ -13,6 +13,7 @@ from random import Random
 
 from gateway.core.topic_options import Acknowledge
 from gateway.storage.journal.options import SEGMENTS_MIN
+from tests.simulation.broker_limits import BrokerLimits
 from tests.simulation.disk import (
     FOLDER_EMPTIED,
     FOLDER_MOVED,
@@ -23,7 +24,18 @@ from tests.simulation.disk import (
     STATE,
 )
 from tests.simulation.model_broker import Restart
-from tests.simulation.plan import CALM_AT_S, RUSH_AT_S, Event, Plan, Trouble, plan_for
+from tests.simulation.plan import (
+    BROADCAST,
+    CALM_AT_S,
+    RUSH_AT_S,
+    SHARED_FILTERS,
+    Command,
+    Event,
+    Plan,
+    Trouble,
+    plan_for,
+)
+from tests.simulation.world_rules import PRESENCE_TOPIC
 
 BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
@@ -285,6 +297,59 @@ def taken(dice: Random) -> Plan:
     return _with(plan, dice, [*events, Event(CALM_AT_S - SHORT_S, Trouble.STOP)])
 
 
+def ending(dice: Random) -> Plan:
+    """The broker ends the connection for what it does not take, or denies it: readings on a topic
+    of one or two of the sensors, their wills, their filters, too many filters at once.
+    """
+    plan = plan_for(dice)
+    plan.events = [
+        *plan.events[: dice.choice((0, 2, 4))],
+        *_outages(plan, dice, tuple(plan.restarts() or {Restart.KEPT}))[: dice.randint(0, 2)],
+        *_ends(plan, dice, ("aside", "aside", "packet", "stored", "", ""))[: dice.randint(0, 3)],
+    ]
+    culprits = dice.sample(range(len(plan.sensors)), min(len(plan.sensors), dice.choice((1, 2))))
+    topics, filters = [], []
+    for number in culprits:
+        faults = {dice.choice(("topic", "topic", "filter", "will")) for _ in range(3)}
+        if "topic" in faults:
+            topics.append(_moved_to_a_topic_of_its_own(plan, dice, number))
+        if "filter" in faults:
+            filters.append(_with_another_filter(plan, dice, number))
+        if "will" in faults:
+            plan.sensors[number] = replace(plan.sensors[number], has_will=True)
+            plan.events.append(Event(_busy(plan, dice), Trouble.DEATH, sensor=number))
+            topics.append(f"w/{plan.sensors[number].client_id}")
+    plan.replaces_contents |= plan.has_restarts
+    how = dice.choice(("ends", "ends", "ends", "denies", "both"))
+    own = (PRESENCE_TOPIC,) if dice.random() < 0.1 else ()
+    plan.limits = BrokerLimits(
+        ends_on_topics=(*topics, *own) if how == "ends" else own,
+        ends_on_filters=tuple(filters) if how == "ends" else (),
+        filters_max=dice.choice((0, 0, 1, 2)),
+        denied_topics=tuple(topics) if how != "ends" else (),
+        denied_filters=tuple(filters) if how != "ends" else (),
+        ends_after_denial=how == "both",
+        acknowledged_with=dice.choice((0, 0, 1, 2)),
+        joins_identifiers=dice.random() < 0.4,
+        packet_bytes_max=512 if dice.random() < 0.25 else None,
+    )
+    plan.block_s = dice.choice((None, None, 20.0))
+    if dice.random() < 0.3:
+        plan.stream_delay_s_max = min(plan.stream_delay_s_max, 0.1)
+        used_up_at = _busy(plan, dice)
+        plan.quota = used_up_at, used_up_at + dice.random() * SHORT_S
+    if dice.random() < 0.3:
+        plan.packet_bytes_max = 2000
+        large = [
+            Command(
+                _busy(plan, dice), dice.choice(BROADCAST), b"large".ljust(size, b"."), qos, False
+            )
+            for size, qos in ((1990, 0), (5000, 1), (20_000, 2))
+        ]
+        plan.oversized = [each for each in large if dice.random() < 0.7]
+    return plan
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -300,7 +365,32 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "hung": hung,
     "resized": resized,
     "taken": taken,
+    "ending": ending,
 }
+
+
+def _moved_to_a_topic_of_its_own(plan: Plan, dice: Random, number: int) -> str:
+    """Some of a sensor's readings."""
+    sensor = plan.sensors[number]
+    topic = f"x/{sensor.client_id}"
+    plan.sensors[number] = replace(sensor, topics=(*sensor.topics, topic))
+    share = dice.choice((0.2, 0.5, 1.0))
+    plan.readings = [
+        replace(reading, topic=topic)
+        if reading.client_id == sensor.client_id and dice.random() < share
+        else reading
+        for reading in plan.readings
+    ]
+    return topic
+
+
+def _with_another_filter(plan: Plan, dice: Random, number: int) -> str:
+    """Of its own, or one that others may have too, or need in place of narrower ones."""
+    sensor = plan.sensors[number]
+    topic_filter = dice.choice((f"no/{sensor.client_id}", f"no/{number}/+", *SHARED_FILTERS))
+    filters = sensor.filters | {topic_filter: dice.randint(0, 2)}
+    plan.sensors[number] = replace(sensor, filters=filters)
+    return topic_filter
 
 
 def _trusting(dice: Random, qos_2: float) -> Plan:

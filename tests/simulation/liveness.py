@@ -169,6 +169,7 @@ class LivenessWatch:
         for reading in on_the_wire:
             yield ("in flight", reading), UPSTREAM if reading.upstream_qos == 1 else BOTH
         backlog, queue = in_flight.backlog, [*in_flight.waiting, *in_flight.qos_order.all()]
+        queue += in_flight.held()
         queue += backlog.ready
         if queue or (backlog._readable and not backlog.is_paused):
             is_live = not backlog.of_clients and all(one.upstream_qos == 1 for one in on_the_wire)
@@ -206,7 +207,9 @@ class LivenessWatch:
     def _upstream(self, gateway: GatewayHost) -> Iterator[Wait]:
         upstream = gateway.engine.upstream
         if upstream.phase is not Phase.UP:
-            yield ("connection to the broker",), DISK | {Cause.BROKER}
+            # One that the broker ends soon may have come and gone since the last look.
+            made = upstream.publisher.connection
+            yield ("connection to the broker", made), DISK | {Cause.BROKER}
             return
         subscriptions = upstream.subscriptions
         if not subscriptions.acknowledged or subscriptions._stale or subscriptions._giving_up:

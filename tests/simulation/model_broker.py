@@ -6,13 +6,15 @@ that matches, as mosquitto does, and routes a QoS 2 message when it is released.
 its sessions, loses them, or does what mosquitto does after a kill with autosave: it says "session
 present", but has forgotten the messages in flight in both directions.
 
+What it does not take, as other brokers do not, is in broker_limits.py.
+
 Limits: at most IN_FLIGHT_MAX messages unacknowledged towards a client, QUEUE_MAX wait; the newest
 is dropped. A client that breaks the protocol is an AssertionError: here, that is a finding.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -20,11 +22,15 @@ from typing import Any
 
 import mqtt5
 
+from tests.simulation.broker_limits import TAKES_ALL, BrokerLimits
 from tests.simulation.stream import Connection, nothing
 
 IN_FLIGHT_MAX = 20
 QUEUE_MAX = 1000
+RESET_S_MAX = 0.1  # until both ends know of it
 PACKET_IDS = 65_535
+PUBACK, PUBREC, PUBCOMP = 0x40, 0x50, 0x70
+NOT_AUTHORIZED, QUOTA_EXCEEDED = 0x87, 0x97
 
 Tag = tuple[str, str, str]
 
@@ -57,6 +63,7 @@ class Outgoing:
     retain: bool
     identifiers: list[int]
     released: bool = False  # PUBREC came
+    is_live: bool = True  # it was not retained before the subscription
 
     def packet(self, packet_id: int | None, *, dup: bool) -> bytes:
         publication = self.publication
@@ -90,6 +97,9 @@ class BrokerSession:
     will: mqtt5.Will | None = None
     last_packet_id: int = 0
 
+    def matching(self, topic: str) -> list[Subscription]:
+        return [one for each, one in self.subscriptions.items() if matches(each, topic)]
+
     def forget_in_flight(self) -> None:
         self.last_packet_id = 0
         self.incoming.clear()
@@ -107,6 +117,7 @@ class ModelBroker:
         replaces_contents: bool = True,
         keeps_first_options: bool = True,
         has_applications: bool = False,
+        limits: BrokerLimits = TAKES_ALL,
     ) -> None:
         """The defaults are mosquitto's.
 
@@ -121,6 +132,12 @@ class ModelBroker:
         self.sessions: dict[str, BrokerSession] = {}
         self.retained: dict[str, Publication] = {}
         self.on_routed: Callable[[Publication], None] = nothing
+        self.limits = limits
+        self.is_over_quota = False  # PUBLISH is answered with 0x97
+        self.over_quota = 0  # so many were
+        self.ended: Counter[str] = Counter()  # connections, by what it ended them for
+        self.on_ended: Callable[[str], None] = nothing
+        self.live: Counter[bytes] = Counter()  # sent for a subscription, by payload, each time
         self._connections: list[Connection] = []
         self._receive_max = receive_max
         self._retained_first = retained_first
@@ -155,6 +172,18 @@ class ModelBroker:
             for session in self.sessions.values():
                 session.forget_in_flight()
 
+    def end(self, connection: Connection, cause: str, *, is_told: bool = False) -> None:
+        """End a connection for something that came. `is_told`: what was written before arrives;
+        otherwise it is lost, as with a reset.
+        """
+        self.ended[cause] += 1
+        self.on_ended(cause)
+        self._lost(connection)
+        if is_told:
+            connection.finish()
+        else:
+            connection.sever(RESET_S_MAX)
+
     def _lost(self, connection: Connection) -> None:
         for session in self.sessions.values():
             if session.connection is connection:
@@ -178,12 +207,26 @@ class ModelBroker:
         self.on_routed(publication)
         is_wanted = self._has_applications
         for session in self.sessions.values():
-            for topic_filter, subscription in session.subscriptions.items():
-                if matches(topic_filter, publication.topic):
-                    flag = publication.retain and subscription.retain_as_published
-                    self._deliver(session, publication, subscription, retain=flag)
-                    is_wanted = True
+            for together in self._together(session.matching(publication.topic)):
+                flag = publication.retain and any(one.retain_as_published for one in together)
+                self._deliver(session, publication, together, retain=flag)
+                is_wanted = True
         return is_wanted
+
+    def _together(self, matching: list[Subscription]) -> list[list[Subscription]]:
+        """Those for which one message is sent."""
+        if self.limits.joins_identifiers:
+            return [matching] if matching else []
+        return [[each] for each in matching]
+
+    def deliver_retained(
+        self, session: BrokerSession, publication: Publication, subscription: Subscription
+    ) -> None:
+        """For a new subscription."""
+        together = [subscription]
+        if self.limits.joins_identifiers:
+            together = session.matching(publication.topic)
+        self._deliver(session, publication, together, retain=True, is_live=False)
 
     # Towards a client
 
@@ -191,18 +234,20 @@ class ModelBroker:
         self,
         session: BrokerSession,
         publication: Publication,
-        subscription: Subscription,
+        subscriptions: list[Subscription],
         *,
         retain: bool,
+        is_live: bool = True,
     ) -> None:
-        identifiers = [] if subscription.identifier is None else [subscription.identifier]
-        qos = min(publication.qos, subscription.qos)
-        outgoing = Outgoing(publication, qos, retain, identifiers)
+        identifiers = [one.identifier for one in subscriptions if one.identifier is not None]
+        qos = min(publication.qos, max(one.qos for one in subscriptions))
+        outgoing = Outgoing(publication, qos, retain, identifiers, is_live=is_live)
         if qos > 0:
             if len(session.queue) < QUEUE_MAX:
                 session.queue.append(outgoing)
             self._pump(session)
         elif session.connection is not None:
+            self.live[publication.payload] += is_live
             session.connection.to_gateway.write(outgoing.packet(None, dup=False))
 
     def _pump(self, session: BrokerSession) -> None:
@@ -217,6 +262,7 @@ class ModelBroker:
                 packet_id = packet_id % PACKET_IDS + 1
             session.last_packet_id = packet_id
             session.outgoing[packet_id] = outgoing
+            self.live[outgoing.publication.payload] += outgoing.is_live
             session.connection.to_gateway.write(outgoing.packet(packet_id, dup=False))
 
     def _resume(self, session: BrokerSession, write: Callable[[bytes], None]) -> None:
@@ -224,6 +270,7 @@ class ModelBroker:
             if outgoing.released:
                 write(mqtt5.PubRelPacket(packet_id).write())
             else:
+                self.live[outgoing.publication.payload] += outgoing.is_live
                 write(outgoing.packet(packet_id, dup=True))
         self._pump(session)
 
@@ -236,7 +283,9 @@ class _Conversation:
         self._connection = connection
         self._write = connection.to_gateway.write
         self._session: BrokerSession | None = None
+        self._limits = broker.limits
         self._partial = b""
+        self._is_over = False  # the broker has ended it
         self._unfinished: set[int] = set()  # QoS 2 messages from the client on this connection
 
     def receive(self, octets: bytes) -> None:
@@ -244,7 +293,10 @@ class _Conversation:
         start = 0
         while (end := _packet_end(octets, start)) is not None:
             packet, _ = mqtt5.read(memoryview(octets)[start:end])
-            start = end
+            size, start = end - start, end
+            if self._is_over:
+                return
+            assert size <= (self._limits.packet_bytes_max or size), f"{packet}, too large"
             if self._session is None:
                 assert isinstance(packet, mqtt5.ConnectPacket), "the first packet is CONNECT"
                 self._connect(packet)
@@ -265,12 +317,18 @@ class _Conversation:
             broker._publish_will(session)
         session.connection, session.will = self._connection, packet.will
         self._session = session
-        connack = mqtt5.ConnAckPacket(session_present=present, receive_max=broker._receive_max)
+        connack = mqtt5.ConnAckPacket(
+            session_present=present,
+            receive_max=broker._receive_max,
+            max_packet_size=self._limits.packet_bytes_max,
+        )
         self._write(connack.write())
         broker._resume(session, self._write)
 
     def _publish(self, session: BrokerSession, packet: mqtt5.PublishPacket) -> None:
         qos, packet_id = int(packet.qos), packet.packet_id
+        if not self._takes(session, packet):
+            return
         properties = dict(packet.user_properties)
         tag = None
         if "seq" in properties:
@@ -292,15 +350,50 @@ class _Conversation:
                 session.incoming[packet_id] = publication
             self._unfinished.add(packet_id)
             assert len(self._unfinished) <= self._broker._receive_max, "Receive Maximum overrun"
-            self._write(mqtt5.PubRecPacket(packet_id).write())
+            self._acknowledge(PUBREC, packet_id)
             return
         is_wanted = self._broker.route(publication)
         if qos == 1:
             assert packet_id is not None
-            code = mqtt5.PubAckReasonCode.SUCCESS
-            if not is_wanted:
-                code = mqtt5.PubAckReasonCode.NO_MATCHING_SUBSCRIBERS
+            if is_wanted or self._limits.acknowledged_with:
+                self._acknowledge(PUBACK, packet_id)
+                return
+            code = mqtt5.PubAckReasonCode.NO_MATCHING_SUBSCRIBERS
             self._write(mqtt5.PubAckPacket(packet_id, reason_code=code).write())
+
+    def _takes(self, session: BrokerSession, packet: mqtt5.PublishPacket) -> bool:
+        """Whether a PUBLISH goes on; otherwise it is answered here."""
+        topic, packet_id = packet.topic, packet.packet_id
+        if topic in self._limits.ends_on_topics:
+            self._end(f"PUBLISH {topic}")
+            return False
+        if topic in self._limits.denied_topics:
+            self._refuse(packet, NOT_AUTHORIZED)
+            if self._limits.ends_after_denial:
+                self._end(f"PUBLISH {topic}", is_told=True)
+            return False
+        if self._broker.is_over_quota and packet_id not in session.incoming:
+            self._broker.over_quota += 1
+            self._refuse(packet, QUOTA_EXCEEDED)
+            return False
+        return True
+
+    def _refuse(self, packet: mqtt5.PublishPacket, code: int) -> None:
+        if packet.packet_id is not None:
+            kind = PUBREC if packet.qos == mqtt5.QoS.EXACTLY_ONCE else PUBACK
+            self._answer(kind, packet.packet_id, code)
+
+    def _acknowledge(self, kind: int, packet_id: int) -> None:
+        self._answer(kind, packet_id, self._limits.acknowledged_with)
+
+    def _answer(self, kind: int, packet_id: int, code: int) -> None:
+        """Written here, as the codec knows no code that MQTT 5 does not."""
+        head = bytes([kind, 3 if code else 2]) + packet_id.to_bytes(2, "big")
+        self._write(head + (bytes([code]) if code else b""))
+
+    def _end(self, cause: str, *, is_told: bool = False) -> None:
+        self._is_over = True
+        self._broker.end(self._connection, cause, is_told=is_told)
 
     def _pubrel(self, session: BrokerSession, packet: mqtt5.PubRelPacket) -> None:
         publication = session.incoming.pop(packet.packet_id, None)
@@ -310,6 +403,9 @@ class _Conversation:
             self._broker.route(publication)
         elif self._broker._says_not_found:
             code = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
+        if self._limits.acknowledged_with and not code:
+            self._acknowledge(PUBCOMP, packet.packet_id)
+            return
         self._write(mqtt5.PubCompPacket(packet.packet_id, reason_code=code).write())
 
     def _puback(self, session: BrokerSession, packet: mqtt5.PubAckPacket) -> None:
@@ -327,11 +423,24 @@ class _Conversation:
         self._broker._pump(session)
 
     def _subscribe(self, session: BrokerSession, packet: mqtt5.SubscribePacket) -> None:
-        codes = [mqtt5.SubAckReasonCode(int(wish.max_qos)) for wish in packet.topic_filters]
+        limits, wishes = self._limits, packet.topic_filters
+        cause = self._cause_to_end(wishes)
+        if cause is not None:
+            self._end(cause)
+            return
+        denied = mqtt5.SubAckReasonCode.NOT_AUTHORIZED
+        codes = [
+            denied
+            if wish.pattern in limits.denied_filters
+            else mqtt5.SubAckReasonCode(int(wish.max_qos))
+            for wish in wishes
+        ]
         suback = mqtt5.SubAckPacket(packet.packet_id, codes).write()
         if not self._broker._retained_first:
             self._write(suback)
-        for wish in packet.topic_filters:
+        for wish, code in zip(wishes, codes, strict=True):
+            if code is denied:
+                continue
             before = session.subscriptions.get(wish.pattern)
             is_new = before is None
             as_published = wish.retain_as_published
@@ -345,9 +454,19 @@ class _Conversation:
             ):
                 for topic, publication in self._broker.retained.items():
                     if matches(wish.pattern, topic):
-                        self._broker._deliver(session, publication, subscription, retain=True)
+                        self._broker.deliver_retained(session, publication, subscription)
         if self._broker._retained_first:
             self._write(suback)
+
+    def _cause_to_end(self, wishes: list[mqtt5.TopicFilter]) -> str | None:
+        """Why a SUBSCRIBE ends the connection."""
+        limits = self._limits
+        for wish in wishes:
+            if wish.pattern in limits.ends_on_filters:
+                return f"SUBSCRIBE {wish.pattern}"
+        if limits.filters_max and len(wishes) > limits.filters_max:
+            return "filters in a SUBSCRIBE"
+        return None
 
     def _unsubscribe(self, session: BrokerSession, packet: mqtt5.UnsubscribePacket) -> None:
         codes = []

@@ -11,6 +11,7 @@ from random import Random
 
 from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.storage.journal.options import RECENT_SHARE
+from tests.simulation.broker_limits import TAKES_ALL, BrokerLimits
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.lossy_link import Weather
 from tests.simulation.model_broker import Restart
@@ -27,6 +28,7 @@ SHORTLY_S = 2.0
 REBOOT_WITHIN_S = 10.0
 RUSH_AT_S = 40.0
 GATEWAY_OFF_S_MAX = 30.0
+PACKET_HEAD_BYTES = 150  # of a PUBLISH, at most; where that counts, payloads are not near it
 RECORD_BYTES = 150  # of a reading beside its payload, and what is written of it later
 # Segments: the least that works, and what these few readings do not fill.
 JOURNAL_SEGMENTS = (4, 4, 16, 64)
@@ -161,6 +163,11 @@ class Plan:
     budgets: tuple[int, ...] = ()
     is_meddled: bool = False
     ingest_drops: float = 0.0  # how many of the messages for it the broker loses by itself
+    limits: BrokerLimits = TAKES_ALL  # of the broker
+    quota: tuple[float, float] | None = None  # of the broker: from when it is used up, till when
+    block_s: float | None = None  # of the gateway, if not as in production
+    packet_bytes_max: int = 1 << 20  # of the gateway
+    oversized: list[Command] = field(default_factory=list)  # more than it takes in a packet
 
     def has(self, trouble: Trouble) -> bool:
         return any(event.trouble is trouble for event in self.events)
@@ -184,6 +191,14 @@ class Plan:
         return ReadingOptions(
             acknowledge, self.expiry_s, coalesce_retained=self.coalesce, keeps=self.keeps
         )
+
+    def is_taken(self, reading: PlannedReading) -> bool:
+        """Whether the broker takes a reading at all."""
+        limits = self.limits
+        if reading.topic in (*limits.ends_on_topics, *limits.denied_topics):
+            return False
+        size = len(reading.payload) + PACKET_HEAD_BYTES
+        return limits.packet_bytes_max is None or size <= limits.packet_bytes_max
 
     def restarts(self) -> set[Restart]:
         return {event.restart for event in self.events if event.trouble is Trouble.OUTAGE}

@@ -84,6 +84,7 @@ class Sensor:
         self.plan = plan
         self.address = b""
         self.on_acknowledged: Callable[[Sensor, PlannedReading], None] = nothing
+        self.on_refused: Callable[[Sensor, PlannedReading], None] = nothing  # for good
         self.on_message: Callable[[Sensor, Publish], None] = nothing
         self.on_subscribed: Callable[[Sensor, str], None] = nothing
         self.waiting: deque[PlannedReading] = deque()
@@ -203,7 +204,10 @@ class Sensor:
 
     def _receive_suback(self, frame: Suback) -> None:
         asked = self._answered(Subscribe, frame.message_id)
-        if asked is not None and frame.return_code == ReturnCode.ACCEPTED:
+        if asked is not None and frame.return_code == ReturnCode.NOT_SUPPORTED:
+            self._exchange = None
+            self._go_on()
+        elif asked is not None and frame.return_code == ReturnCode.ACCEPTED:
             topic_filter = asked.topic.decode()
             self._subscribed.add(topic_filter)
             if frame.topic_id:
@@ -309,6 +313,10 @@ class Sensor:
             return  # T_WAIT: the retry timer sends it again
         if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
             self._register_again()
+            return
+        if frame.return_code == ReturnCode.NOT_SUPPORTED:
+            self.on_refused(self, self.outstanding.reading)
+            self._finish()
             return
         assert frame.return_code == ReturnCode.ACCEPTED, frame
         if self.outstanding.reading.qos == 1:

@@ -27,7 +27,7 @@ class Pipe:
         self._agenda = agenda
         self._dice = dice
         self._delay_s_max = delay_s_max
-        self._last_at = 0.0
+        self.last_at = 0.0  # when what was written last arrives
         self._open = True
 
     def write(self, octets: bytes) -> None:
@@ -39,8 +39,8 @@ class Pipe:
             if dice.random() < CUT_CHANCE:
                 end = dice.randint(start + 1, end)
             arrival = self._agenda.now + dice.random() * self._delay_s_max
-            self._last_at = max(self._last_at, arrival)
-            self._agenda.at(self._last_at, self._arrive, octets[start:end])
+            self.last_at = max(self.last_at, arrival)
+            self._agenda.at(self.last_at, self._arrive, octets[start:end])
             start = end
 
     def stop(self) -> None:
@@ -71,6 +71,11 @@ class Connection:
         dice = self._dice
         self._agenda.after(dice.random() * notice_s_max, self._notice_at_broker)
         self._agenda.after(dice.random() * notice_s_max, self._notice_at_gateway)
+
+    def finish(self) -> None:
+        """The broker closes it: what it has written arrives, and what is sent to it is lost."""
+        self.to_broker.stop()
+        self._agenda.at(self.to_gateway.last_at, self.sever, 0.0)
 
     def _notice_at_broker(self) -> None:
         self.lost_at_broker(self)

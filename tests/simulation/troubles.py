@@ -12,6 +12,7 @@ from gateway.storage.journal.options import UNREADABLE_S, JournalError
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import FOLDER_EMPTIED, FOLDER_MOVED, Disk
 from tests.simulation.downlink_watch import DownlinkWatch
+from tests.simulation.ending_watch import EndingWatch
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.liveness import LIVENESS, Cause, LivenessWatch
 from tests.simulation.model_broker import ModelBroker, Restart
@@ -44,6 +45,7 @@ class Surroundings(Protocol):
     readings: ReadingsWatch
     downlink: DownlinkWatch
     wills: WillWatch
+    endings: EndingWatch
     liveness: LivenessWatch
     sensors: dict[str, Sleeper]
 
@@ -223,4 +225,5 @@ class Troubles:
             world.gateway = gateway
             epoch = gateway.options.upstream.epoch
             world.readings.restored(before, gateway.engine.sessions, epoch)
+            world.endings.restored(gateway.engine, world.agenda.now)
             world.wills.restored(gateway.engine.sessions, ended_at)

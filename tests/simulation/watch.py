@@ -18,7 +18,14 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Effect
 from gateway.core.session.inbound import COPY_S
 from gateway.core.session.session import Session
-from gateway.core.state_records import Change, ClientId, DueWillDeleted, DueWillRecord, State
+from gateway.core.state_records import (
+    AsideRecord,
+    Change,
+    ClientId,
+    DueWillDeleted,
+    DueWillRecord,
+    State,
+)
 from gateway.core.topic_options import Acknowledge
 from gateway.core.uplink.indeterminate_writes import HELD_S
 from gateway.core.values import Reading
@@ -31,6 +38,7 @@ SAFE = "1 acknowledged means safe"
 ONCE = "2 once"
 IN_ORDER = "3 in order"
 NO_HOLES = "5 no holes in seq"
+_REFUSED = frozenset({Reason.BROKER_REFUSED, Reason.PAYLOAD_TOO_LARGE})
 
 
 Sequence = tuple[str, str, int]  # client, topic, QoS if it matters
@@ -61,6 +69,8 @@ class Fate:
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
     routed: int = 0
     acknowledged: bool = False
+    refused: bool = False  # for good: its sensor was sent that
+    is_aside: bool = False  # at the end
 
     @property
     def is_promised(self) -> bool:
@@ -75,6 +85,7 @@ class ReadingsWatch:
         self._roots: dict[Session, Session] = {}  # what a session was in the gateway's first life
         self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
         self._coalesced = 0
+        self._refused = 0  # by the broker, or in its place
         self._due: dict[ClientId, DueWillRecord] = {}
         self._eager = {sensor.client_id for sensor in plan.sensors if sensor.window > 1}
         theirs = [reading for reading in plan.readings if reading.client_id in self._eager]
@@ -91,6 +102,7 @@ class ReadingsWatch:
         self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
+        self.ended_by_broker = 0  # connections
         self._unanswered = 0
         self._has_taken = False  # files with readings, or with what is known of them
 
@@ -186,7 +198,9 @@ class ReadingsWatch:
         """Of a client that is lost twice before its will has gone anywhere the first one is not
         sent.
         """
-        if isinstance(change, DueWillRecord):
+        if isinstance(change, AsideRecord):
+            self._excused.setdefault(str(change.epoch), set()).add(change.sequence)
+        elif isinstance(change, DueWillRecord):
             before = self._due.get(change.client_id)
             if before is not None:
                 self._excused.setdefault(str(before.epoch), set()).add(before.sequence)
@@ -224,6 +238,8 @@ class ReadingsWatch:
     def told(self, news: Effect) -> None:
         if isinstance(news, Dropped) and news.reason is Reason.COALESCED:
             self._coalesced += 1
+        elif isinstance(news, Dropped) and news.reason in _REFUSED:
+            self._refused += 1
 
     def clock_set_ahead(self) -> None:
         for fate in self.fates.values():
@@ -270,8 +286,12 @@ class ReadingsWatch:
 
     def acknowledged(self, reading: PlannedReading) -> None:
         fate = self.fates[reading.payload]
-        fate.acknowledged = True
+        fate.acknowledged, fate.refused = True, False
         self._check_safe(fate, f"a sensor was told so of {reading}")
+
+    def refused(self, reading: PlannedReading) -> None:
+        fate = self.fates[reading.payload]
+        fate.refused = not fate.acknowledged
 
     # At the broker
 
@@ -317,7 +337,7 @@ class ReadingsWatch:
 
         A break between CONNECT and CONNACK leaves open which session the broker has.
         """
-        if not self.breaks:
+        if not (self.breaks or self.ended_by_broker):
             return False
         faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
         faithful = faithful and not self._unanswered and not self._has_taken
@@ -373,9 +393,10 @@ class ReadingsWatch:
         """`forgetful` sensors lost readings themselves, with their memory."""
         for fate in self.fates.values():
             reading = fate.reading
-            if reading.qos > 0 and not fate.acknowledged and reading.client_id not in forgetful:
+            is_ended = fate.acknowledged or fate.refused or reading.client_id in forgetful
+            if reading.qos > 0 and not is_ended:
                 broken(SAFE, f"{reading} was never acknowledged")
-            is_lost = fate.acknowledged and not fate.routed and not fate.is_taken
+            is_lost = fate.acknowledged and not (fate.routed or fate.is_taken or fate.is_aside)
             if is_lost and not self._is_superseded(fate):
                 broken(SAFE, f"{reading} was acknowledged and is lost")
         for reading in self._to_follow.values():
@@ -390,7 +411,7 @@ class ReadingsWatch:
         known = sequences | self._excused.get(epoch, set())
         holes = set(range(max(sequences, default=-1) + 1)) - known
         taken = sum(fate.is_taken for fate in self.fates.values())
-        if len(holes) > self._coalesced + taken:
+        if len(holes) > self._coalesced + self._refused + taken:
             broken(NO_HOLES, f"epoch {epoch}: {sorted(sequences)}")
 
 

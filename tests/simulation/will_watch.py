@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.core.effects import Effect, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Effect, StateChanged
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import ClientId, State
+from gateway.core.state_records import AsideRecord, Change, ClientId, State
 from gateway.frames import Connack, Disconnect, Frame, ReturnCode
 from tests.simulation.model_broker import Publication
 from tests.simulation.plan import Plan, Trouble, will_of
@@ -58,6 +59,10 @@ class WillWatch:
             self._promised.add(client_id)
 
     def told(self, news: Effect) -> None:
+        if isinstance(news, Dropped) and news.reason is Reason.BROKER_REFUSED:
+            client_id = news.client_id or ""
+            if repr(will_of(client_id)[0]) in news.detail:
+                self._due.discard(client_id)
         if not isinstance(news, StateChanged):
             return
         if news.after is State.CONNECTING:
@@ -73,6 +78,11 @@ class WillWatch:
             if news.client_id in self._promised:
                 self._promised.discard(news.client_id)
                 self._due.add(news.client_id)
+
+    def saved(self, change: Change) -> None:
+        """A will that is set aside is safe, and due no more."""
+        if isinstance(change, AsideRecord):
+            self._due.discard(self._clients.get(change.payload, ""))
 
     def restored(self, sessions: Mapping[ClientId, Session], now: float) -> None:
         for client_id in sorted(self._connecting):  # one that had moved is nowhere now

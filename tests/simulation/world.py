@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from random import Random
 from struct import pack
 from zlib import crc32
 
+import pytest
+
 from gateway.core.effects import Effect, Save, Send
+from gateway.core.mqtt import caution
+from gateway.core.mqtt.publisher import PAUSE_S_MAX
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import ClientId, DueWillRecord, SubscriptionRecord
+from gateway.core.state_records import AsideRecord, ClientId, DueWillRecord, SubscriptionRecord
 from gateway.core.values import Reading
 from gateway.frames import decode
 from tests.simulation.agenda import Agenda
@@ -19,6 +23,7 @@ from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import LEAST_SEGMENT_BYTES, Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.eager import Eager
+from tests.simulation.ending_watch import EndingWatch
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
 from tests.simulation.journal_schedules import small_segments
@@ -47,6 +52,8 @@ STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
+QUIET_S = 0.5
+MOMENTS_SAVED: dict[type, str] = {DueWillRecord: "will", AsideRecord: "aside"}
 PUBREL = 0x62  # first octet of the packet
 
 
@@ -71,7 +78,7 @@ class World:
         )
         if tell is not nothing:
             self.disk.files.trace = lambda call: self.note(f"    disk: {call}")
-        self.readings = ReadingsWatch(self.plan, self.disk.has_durably)
+        self.readings = ReadingsWatch(self.plan, self._has_durably)
         self.broker = ModelBroker(
             self.plan.receive_max,
             retained_first=self.plan.retained_first,
@@ -79,7 +86,9 @@ class World:
             replaces_contents=self.plan.replaces_contents,
             keeps_first_options=self.plan.keeps_first_options,
             has_applications=self.plan.has_applications,
+            limits=self.plan.limits,
         )
+        self.endings = EndingWatch(self.plan, self.broker, self.disk.aside)
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         is_late = is_late_world(seed, kind)
         self.wills = WillWatch(self.plan, self.disk.has_durably, is_late=is_late)
@@ -88,6 +97,7 @@ class World:
         self.liveness = LivenessWatch(self.broker)
         self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self.note)
         self.broker.on_routed = self._routed
+        self.broker.on_ended = self._ended_by_broker
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         # The gateway that serves, and the one that starts, which is not heard of if it fails.
         self.gateway = self.next_gateway()
@@ -95,7 +105,8 @@ class World:
     def run(self) -> World:
         """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
         try:
-            with self._least_segments():
+            with ExitStack() as changed:
+                self._change_limits(changed)
                 self._run()
         except Exception as error:
             replay = f"python -m tests.simulation {self.seed} --kind {self.kind} --trace"
@@ -105,9 +116,19 @@ class World:
             ) from error
         return self
 
-    def _least_segments(self) -> AbstractContextManager[None]:
-        """Where segments of any size are found, the least is less."""
-        return small_segments(LEAST_SEGMENT_BYTES) if self.plan.budgets else nullcontext()
+    def _change_limits(self, changed: ExitStack) -> None:
+        """Where segments of any size are found, the least is less; what is blocked may be tried
+        again within the world.
+        """
+        if self.plan.budgets:
+            changed.enter_context(small_segments(LEAST_SEGMENT_BYTES))
+        if self.plan.block_s is not None:
+            monkeypatch = changed.enter_context(pytest.MonkeyPatch.context())
+            monkeypatch.setattr(caution, "BLOCK_S", self.plan.block_s)
+
+    def _has_durably(self, payload: bytes) -> bool:
+        """Whether a power cut now would leave a reading with this payload."""
+        return self.disk.has_durably(payload) or self.endings.has_durably(payload)
 
     def _run(self) -> None:
         agenda = self.agenda
@@ -122,6 +143,10 @@ class World:
             agenda.now = until
             self.liveness.look(self.gateway, until)
         forgetful = {one.plan.client_id for one in self.sensors.values() if one.is_forgetful}
+        for record in self.disk.aside():
+            if record.payload in self.readings.fates:
+                self.readings.fates[record.payload].is_aside = True
+        self.endings.check_end(self.gateway.engine, self.agenda.now)
         self.readings.check_end(self.gateway.options.upstream.epoch, forgetful)
         self.downlink.check_end()
         fates = self.readings.fates
@@ -138,13 +163,31 @@ class World:
             agenda.at(0.1 * number, self._add_sensor(sensor_plan).boot)
         for reading in self.plan.readings:
             agenda.at(reading.at, self._measure, reading)
-        for command in self.plan.commands:
+        for command in (*self.plan.commands, *self.plan.oversized):
             agenda.at(command.at, self._command, command)
         for event in self.plan.events:
             agenda.at(event.at, self.troubles.begin, event)
+        if self.plan.quota is not None:
+            agenda.at(self.plan.quota[0], self._use_up_quota, self.plan.quota[1])
         agenda.at(CALM_AT_S, self._calm_down)
         fill_with_pauses(agenda, self.seed, self.kind, self._pause, self._clog)
         self.clocks.fill(lambda: self.gateway)
+
+    def _use_up_quota(self, until: float) -> None:
+        self.note("the broker's quota is used up")
+        self.broker.is_over_quota = True
+        self.agenda.at(until, self._restore_quota, -1)
+
+    def _restore_quota(self, over_quota: int) -> None:
+        """When nothing came for a moment: a reading that is taken must not have one before it on
+        its way back.
+        """
+        self.liveness.hinder(Cause.UPSTREAM, self.agenda.now + PAUSE_S_MAX)
+        if over_quota != self.broker.over_quota:
+            self.agenda.after(QUIET_S, self._restore_quota, self.broker.over_quota)
+            return
+        self.note("the broker has a quota again")
+        self.broker.is_over_quota = False
 
     def _pause(self, is_paused: bool) -> None:
         self.liveness.hinder(Cause.DRAIN, self.agenda.now)
@@ -159,6 +202,7 @@ class World:
         kind = Eager if plan.window > 1 else Sleeper
         sensor = kind(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
         sensor.on_acknowledged = self._acknowledged
+        sensor.on_refused = self._refused
         sensor.on_message = self.downlink.received
         sensor.on_subscribed = self.downlink.subscribed
         sensor.on_gone = self._sensor_gone
@@ -274,9 +318,11 @@ class World:
 
     def _saves(self, effect: Save) -> None:
         self.readings.saved(effect.change)
+        self.wills.saved(effect.change)
+        self.endings.saved(effect.change, self.readings.breaks)
         if isinstance(effect.change, SubscriptionRecord) and not self._living.is_on_its_own:
             self.downlink.accepted(effect.change)
-        self.troubles.moment("will" if isinstance(effect.change, DueWillRecord) else "Save")
+        self.troubles.moment(MOMENTS_SAVED.get(type(effect.change), "Save"))
 
     def _hear_news(self, news: Effect) -> None:
         self.note(f"gateway: {news}")
@@ -307,9 +353,18 @@ class World:
         self.wills.routed(publication)
         self.clocks.watch.routed(publication.payload, publication.unix_ms)
 
+    def _ended_by_broker(self, cause: str) -> None:
+        self.note(f"the broker ends the connection for {cause}")
+        self.readings.ended_by_broker += 1
+
     def _acknowledged(self, sensor: Sensor, reading: PlannedReading) -> None:
         self.note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
         self.readings.acknowledged(reading)
+
+    def _refused(self, sensor: Sensor, reading: PlannedReading) -> None:
+        self.note(f"{sensor.plan.client_id} has {reading.payload!r} refused")
+        self.readings.refused(reading)
+        self.endings.was_refused(reading, self.readings.breaks)
 
     def _check_step(self) -> None:
         check_bounds(self._living, self._living.options)

@@ -11,6 +11,7 @@ from gateway.core.uplink.uplink import UplinkOptions
 from tests.simulation.plan import Plan
 
 GATEWAY_NAME = "gw"
+PRESENCE_TOPIC = f"tidegate/{GATEWAY_NAME}/state"
 MQTT_CLIENT_ID = "tidegate-gw"
 INGEST_TIMEOUT_S = 20.0
 
@@ -23,6 +24,7 @@ def rules_for(plan: Plan, epoch: int) -> EngineOptions:
             client_id=MQTT_CLIENT_ID,
             trust_session=plan.trust_session,
             waiting_messages_max=plan.waiting_messages_max,
+            packet_bytes_max=plan.packet_bytes_max,
         ),
         session=SessionOptions(
             plan.retry_after_s,

@@ -3,14 +3,16 @@
 A broker may end the connection where it could refuse a packet: for a topic that it denies, a filter
 too many, a size that it does not take. Sent again first thing in the next connection, that ends it
 as well, for ever, and nothing of any client gets through. So what may be the cause goes *alone*:
-nothing else is unanswered when it is sent, and nothing follows until it is answered. If the
+nothing else is unanswered when it is sent, and nothing follows until it is answered. QoS 0 has no
+answer: where some of it has gone before, a ping asks whether that has been read. If the
 connection ends then, it is suspected; and with nothing behind it that the broker has not read, what
 the broker answered before is not lost with a reset.
 
 Rule 1: how much goes alone is the degree. OFF: nothing. UNPROVEN: readings on topics of which the
         broker has acknowledged nothing yet; so for `probe_s` after an outage, and as long as
         something is suspected. EVERYTHING, one filter a SUBSCRIBE: after SHORT_MAX connections in a
-        row that did not last, with the cause not known, until one lasts.
+        row that did not last, with the cause not known, until one lasts and all filters had their
+        turn, or a cause is found.
 Rule 2: a suspect is tried again when the others have gone, or after `TRIAL_AFTER_S`. The third time
         it is found guilty: *blocked*. What is like it (the client and topic of a reading, if it is
         no smaller; the filter; a topic of our own) is not sent for `BLOCK_S`, then once on trial,
@@ -37,6 +39,7 @@ from gateway.core.values import Reading
 OFF, UNPROVEN, EVERYTHING = 0, 1, 2
 
 LASTS_S = 30.0
+LOOK_AGAIN_S = 1.0
 SHORT_MAX = 2
 TRIAL_AFTER_S = 2.0
 AT_ONCE_S = 1.0  # a broker that refuses and then ends the connection does so at once
@@ -130,10 +133,13 @@ class Caution:
         self.blocked: dict[Key, Block] = {}
         self.pings = 0  # PINGREQ that the broker has not answered
         self.asks = 0  # SUBSCRIBE and UNSUBSCRIBE likewise
+        # Whether something at QoS 0 was sent that it may not have read, and a ping after that.
+        self.has_unread = self._is_unread_asked = False
         self.heard_at = 0.0  # the broker, last
         self.is_trial_due = False  # suspects are tried though others wait
         self.trial_at = inf
         self.relax_at = inf
+        self.turn_at = inf  # something may go though nothing is received
         self._is_open = False
         self._opened_at = 0.0
         self._was_open = False
@@ -177,6 +183,7 @@ class Caution:
         self._is_open = True
         self._opened_at = now
         self.pings = self.asks = 0
+        self.has_unread = self._is_unread_asked = False
         self.is_trial_due = False
         self.trial_at = now + TRIAL_AFTER_S
         for key in [key for key, one in self.suspects.items() if now - one.at > FORGET_S]:
@@ -205,20 +212,24 @@ class Caution:
         self.alone = self._refused = None
         is_first = self._is_open
         self._is_open = False
-        self.trial_at = self.relax_at = inf
+        self.trial_at = self.relax_at = self.turn_at = inf
         if not is_first or not by_broker:
             return Verdict()
         verdict = Verdict()
-        if alone is not None and not alone.is_refused:
-            verdict = Verdict(is_known=True, guilty=self._strike(alone, now))
-        elif refused is not None and not is_unanswered and now - self._refused_at <= AT_ONCE_S:
+        is_only_alone = alone is not None or not is_unanswered
+        if refused is not None and is_only_alone and now - self._refused_at <= AT_ONCE_S:
             self._ends_instead = True
             self._block(refused, now)
             verdict = Verdict(is_known=True)
+        elif alone is not None and not alone.is_refused:
+            verdict = Verdict(is_known=True, guilty=self._strike(alone, now))
         elif only is not None:  # it may have been a reading at QoS 0 as well
             verdict = Verdict(guilty=self._strike(Alone(reading_key(only), only), now))
         if verdict.is_known:
-            self._short = 0
+            # It need not be what ended those before: while it is only suspected they still count,
+            # and once it is found the next one of an unknown cause is enough.
+            if refused is not None or verdict.guilty is not None:
+                self._short = min(self._short, SHORT_MAX - 1)
         elif now - self._opened_at < LASTS_S:
             self._short += 1
         self._update()
@@ -264,8 +275,23 @@ class Caution:
         """The broker has said yes to something since it last said no."""
         self._refused = None
 
+    def sent_unread(self) -> None:
+        """Something that has no answer."""
+        self.has_unread, self._is_unread_asked = True, False
+
+    def pinged(self) -> None:
+        self.pings += 1
+        self._is_unread_asked = True
+
+    @property
+    def wants_ping(self) -> bool:
+        """Whether only a ping will tell that all has been read, and none has been sent for that."""
+        return self.has_unread and not self._is_unread_asked
+
     def ping_answered(self) -> None:
         self.pings = max(0, self.pings - 1)
+        if self._is_unread_asked and not self.pings:
+            self.has_unread = False
         if self.alone is not None and self.alone.needs_ping and not self.pings:
             self.answered()
 
@@ -283,13 +309,23 @@ class Caution:
 
     # Time
 
+    def put_off_relaxing(self, now: float) -> None:
+        """Not all that is to go alone has had its turn."""
+        if now >= self.relax_at:
+            self.relax_at = now + LOOK_AGAIN_S
+
+    def ask_for_turn(self) -> None:
+        """Something is wanted that is not to go beside others, if there are any."""
+        self.turn_at = self.heard_at
+
     def wake_at(self) -> float:
-        return min(self.trial_at, self.relax_at) if self.is_on else inf
+        return min(min(self.trial_at, self.relax_at), self.turn_at) if self.is_on else inf
 
     def handle_time(self, now: float) -> bool:
         """Whether something may go now that had to wait."""
         if now < self.wake_at():
             return False
+        self.turn_at = inf
         if now >= self.relax_at:
             self.relax_at = inf
             self._short = 0

@@ -24,6 +24,7 @@ from gateway.core.mqtt.properties import may_have_bad_text, with_allowed_propert
 from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
 
+PINGREQ = b"\xc0\x00"
 PUBLISH = 0x30
 PUBACK = 0x40
 PUBREC = 0x50

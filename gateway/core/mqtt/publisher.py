@@ -35,7 +35,7 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, reading_key
-from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
+from gateway.core.mqtt.codec import PINGREQ, PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.reason_codes import spoken
@@ -332,6 +332,8 @@ class Publisher:
         in_flight, caution = self.in_flight, self.caution
         if caution.asks or in_flight.published:
             return []
+        if caution.has_unread:
+            return [self.ping()] if caution.wants_ping else []
         if in_flight.to_release:
             packet_id = in_flight.to_release.popleft()
             released = in_flight.released[packet_id]
@@ -356,8 +358,8 @@ class Publisher:
 
     def ping(self) -> Transmit:
         """PINGREQ, by whose answer the broker has read what went before."""
-        self.caution.pings += 1
-        return Transmit(mqtt5.PingReqPacket().write())
+        self.caution.pinged()
+        return Transmit(PINGREQ)
 
     def found_guilty(self, alone: Alone, count: int) -> list[Output]:
         """The broker ended the connection for it. At QoS 0 it is in flight no more."""
@@ -502,6 +504,8 @@ class Publisher:
                 reason=Reason.BROKER_REFUSED,
                 detail=detail,
             )
+        if not qos and self.caution.is_on:
+            self.caution.sent_unread()
         is_new = not reading.epoch
         if is_new:
             self.tag(reading)

@@ -218,7 +218,9 @@ class MqttSession:
         outputs = subscriptions.advance()
         is_quiet = not publisher.in_flight and not caution.asks
         if self._filters_first and is_quiet:
-            outputs += subscriptions.ask_alone(may_be_suspect=caution.is_trial_due)
+            outputs += subscriptions.ask_alone(may_be_suspect=False)
+            if caution.is_trial_due:
+                outputs += subscriptions.ask_alone(may_be_suspect=True)
         is_filters_turn = self._filters_first and caution.is_trial_due and not is_quiet
         publisher.gives_way = is_filters_turn and subscriptions.has_suspect
         if publisher.in_flight.has_waiting:
@@ -228,7 +230,11 @@ class MqttSession:
             outputs += subscriptions.ask_alone(may_be_suspect=False)
             if may_be_suspect:
                 outputs += subscriptions.ask_alone(may_be_suspect=True)
-        self._filters_first = publisher.gives_way or not self._filters_first
+        if is_quiet:
+            self._filters_first = not self._filters_first
+        elif caution.is_trial_due and subscriptions.has_suspect:
+            self._filters_first = True
+        caution.turn_at = inf
         return outputs
 
     def closed(self, now: float, *, by_broker: bool) -> list[Output]:
@@ -306,6 +312,7 @@ class MqttSession:
         if len(message.packet) > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
         self.said += 1
+        self.caution.sent_unread()
         return [message, *self._own_alone(topic)]
 
     @property
@@ -314,6 +321,8 @@ class MqttSession:
         one at a time, when all else is answered.
         """
         caution, in_flight = self.caution, self.publisher.in_flight
+        if in_flight.next_alone is not None:
+            return 0
         if caution.degree != EVERYTHING and caution.alone is None:
             return None
         is_quiet = caution.alone is None and not in_flight and not caution.asks
@@ -371,6 +380,8 @@ class MqttSession:
         if now >= self.publisher.paused_until:
             self.publisher.resume()
             outputs += self.publisher.pump(now)
+        if self.caution.degree == EVERYTHING and self.subscriptions.has_missing:
+            self.caution.put_off_relaxing(now)
         if self.caution.handle_time(now):
             outputs += self.go_on(now)
         if not self._keep_alive_s or now < self._pinged_at + self._keep_alive_s / 2:
@@ -479,6 +490,7 @@ class MqttSession:
         )
         effects: list[Output] = []
         if not self._is_own_blocked(self._options.presence_topic):
+            self.caution.sent_unread()
             effects += [
                 self._presence(b"online"),
                 *self._own_alone(self._options.presence_topic),

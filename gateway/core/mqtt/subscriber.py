@@ -46,7 +46,7 @@ import mqtt5
 from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, Key, filter_key, own_filter_key
-from gateway.core.mqtt.codec import BadPacketError
+from gateway.core.mqtt.codec import PINGREQ, BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
@@ -110,6 +110,11 @@ class Subscriber:
     def acknowledged(self) -> bool:
         """Whether the broker has granted all that is wanted, and nothing more will be soon."""
         return not self._asked and not self._missing and not self._refused
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether some that are wanted have not been asked for in this connection."""
+        return self.is_open and bool(self._missing)
 
     @property
     def overlapping(self) -> bool:
@@ -226,6 +231,7 @@ class Subscriber:
         caution = self._caution
         effects = self._refuse_blocked()
         if caution.degree == EVERYTHING or caution.alone is not None:
+            self._ask_for_turn()
             return effects
         suspects = [each for each in self._missing if self._is_suspect(each)]
         held = {each: self._missing.pop(each) for each in suspects}
@@ -234,7 +240,14 @@ class Subscriber:
         own = self._own_missing
         if own is not None and not caution.is_suspect(own_filter_key(own), caution.heard_at):
             effects += self._subscribe_own()
-        return effects + self._give_up()
+        effects += self._give_up()
+        self._ask_for_turn()
+        return effects
+
+    def _ask_for_turn(self) -> None:
+        is_due = self._missing or self._stale or self._own_missing is not None
+        if is_due and self.unanswered is None:
+            self._caution.ask_for_turn()
 
     def ask_alone(self, *, may_be_suspect: bool) -> list[Output]:
         """The next one, if nothing else is unanswered: for the caller to see, but for our own."""
@@ -244,6 +257,8 @@ class Subscriber:
         effects: list[Output] = []
         for topic_filter in [*self._missing]:
             if self._may_go_alone(filter_key(topic_filter), may_be_suspect=may_be_suspect):
+                if caution.has_unread:
+                    return self._ask_whether_read()
                 effects += self._ask_one(topic_filter)
                 if self.unanswered is not None:  # else it is too long for the broker
                     return effects
@@ -251,11 +266,22 @@ class Subscriber:
         if own is not None and self._may_go_alone(
             own_filter_key(own), may_be_suspect=may_be_suspect
         ):
+            if caution.has_unread:
+                return [*effects, *self._ask_whether_read()]
             effects += self._sent_alone(own_filter_key(own), self._subscribe_own())
         if caution.degree == EVERYTHING and self._stale:
+            if caution.has_unread:
+                return [*effects, *self._ask_whether_read()]
             first = next(iter(self._stale))
             effects += self._sent_alone(filter_key(first), self._give_up())
         return effects
+
+    def _ask_whether_read(self) -> list[Output]:
+        """What has gone before and has no answer."""
+        if not self._caution.wants_ping:
+            return []
+        self._caution.pinged()
+        return [Transmit(PINGREQ)]
 
     def _may_go_alone(self, key: Key, *, may_be_suspect: bool) -> bool:
         caution = self._caution

@@ -79,7 +79,7 @@ class EndingBroker:
         self.refuses = set(refuses)
         self.connack = connack
         self.codes: dict[str, int] = {}  # what PUBLISH on a topic is answered with
-        self.holds = False  # whether it keeps its answers to itself
+        self.holds = False  # whether it keeps its answers to itself, but those to pings
         self.now = 0.0
         self.connections = 0
         self.read: list[Any] = []  # packets, of this connection
@@ -171,7 +171,8 @@ class EndingBroker:
                 self.receive(answer(packet.packet_id or 0, 0x87))
             self.end()
             return False
-        octets = b"" if self.holds else self._answer_to(packet)
+        is_held = self.holds and not isinstance(packet, mqtt5.PingReqPacket)
+        octets = b"" if is_held else self._answer_to(packet)
         if octets:
             self.receive(octets)
         return True
