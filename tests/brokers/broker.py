@@ -12,7 +12,7 @@ import socket
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
@@ -64,6 +64,7 @@ class Broker(LoggedProcess):
     version: ClassVar[str]
     recipe: ClassVar[Recipe]
     speaks_mqtt_5: ClassVar[bool] = True
+    credentials: ClassVar[tuple[str, str] | None] = None  # where it lets nobody in without
     # In the gateway's configuration, for this broker, and why.
     keys: ClassVar[Mapping[str, str]] = {}
     lacks: ClassVar[Mapping[str, str]] = {}
@@ -129,12 +130,3 @@ class Broker(LoggedProcess):
         except OSError:
             return False
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class NotHad:
-    """A broker that was looked for and is not in the table."""
-
-    title: str
-    why: str
-    model: str = field(default="")

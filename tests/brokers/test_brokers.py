@@ -36,7 +36,7 @@ from tests.end_to_end.on_air import (
     node,
     story,
 )
-from tests.support.application import application, delivery_tag, heard
+from tests.support.application import delivery_tag, heard
 from tests.support.hand_written_sensor import u16
 from tests.support.notices import Listener
 from tests.support.waiting import until
@@ -103,7 +103,7 @@ def test_connects(here: Site, kind: type[Broker], cell: Note) -> None:
 
 async def goes_up(here: Site, qos: int) -> None:
     topic = fresh("up")
-    async with application(here.broker, topic) as app, connected(here.gateway.port) as sensor:
+    async with here.application(topic) as app, connected(here.gateway.port) as sensor:
         number = await sensor.register(topic)
         for word in (b"first", b"second"):
             await sensor.publish(number, word, qos=qos)
@@ -139,7 +139,7 @@ async def test_up_qos_2(here: Site, cell: Note) -> None:
 async def goes_down(here: Site, qos: int) -> int:
     """The QoS at which it came."""
     topic = fresh("down")
-    async with application(here.broker) as app, connected(here.gateway.port) as sensor:
+    async with here.application() as app, connected(here.gateway.port) as sensor:
         number = await sensor.subscribe(topic.encode(), qos=qos)
         found = set()
         for word in (b"first", b"second"):
@@ -175,7 +175,7 @@ async def test_retained(here: Site) -> None:
     root = fresh("kept")
     topic = f"{root}/a"
     async with (
-        application(here.broker) as app,
+        here.application() as app,
         connected(here.gateway.port) as early,
         connected(here.gateway.port) as late,
     ):
@@ -205,7 +205,7 @@ async def test_session_kept(here: Site) -> None:
     expected = [b"%d" % number for number in range(3)]
     most = min(2, int(here.connack.max_qos))
     async with (
-        application(here.broker) as app,
+        here.application() as app,
         connected(here.gateway.port, clean=False) as sensor,
     ):
         await sensor.subscribe(one.encode(), qos=1)
@@ -236,7 +236,7 @@ async def test_session_lost(here: Site) -> None:
         here.wait_until_subscribed(1)
         assert here.tap.last.connack is not None
         assert not here.tap.last.connack.session_present
-        async with application(here.broker) as app:
+        async with here.application() as app:
             await app.publish(topic, b"on", qos=1)
             assert await sensor.message() == (0x20, number, b"on")
         await sensor.hears_nothing()
@@ -249,7 +249,7 @@ async def test_session_restart(persistent: Site) -> None:
     async with connected(persistent.gateway.port) as sensor:
         await sensor.subscribe(topic.encode(), qos=1)
         persistent.tap.shut()
-        async with application(persistent.broker) as app:
+        async with persistent.application() as app:
             for payload in expected:
                 await app.publish(topic, payload, qos=1)
         persistent.broker.stop()
@@ -266,7 +266,7 @@ async def test_session_restart(persistent: Site) -> None:
 @story
 async def test_will(here: Site) -> None:
     topic = fresh("will")
-    async with application(here.broker, topic) as app, node(here.gateway.port) as sensor:
+    async with here.application(topic) as app, node(here.gateway.port) as sensor:
         body = bytes((CLEAN | WILL, 1)) + u16(1) + sensor.client_id.encode()
         await sensor.asks(CONNECT, body, WILLTOPICREQ)
         await sensor.asks(WILLTOPIC, b"\x20" + topic.encode(), WILLMSGREQ)
@@ -285,7 +285,7 @@ async def test_receive_maximum(here: Site, cell: Note) -> None:
         return
     topic = fresh("window")
     payloads = [b"%d" % number for number in range(window + 10)]
-    async with application(here.broker, topic) as app, crowd(here.gateway.port, 10) as sensors:
+    async with here.application(topic) as app, crowd(here.gateway.port, 10) as sensors:
         number = {each: await each.register(topic) for each in sensors}
         connection = here.tap.last
 
@@ -314,7 +314,7 @@ async def test_packet_size(here: Site, kind: type[Broker], cell: Note) -> None:
     topic = fresh("size")
     limit = here.connack.max_packet_size
     large = b"x" * (PAYLOAD_BYTES_MAX if kind.limits else here.broker.settings.packet_bytes_max)
-    async with application(here.broker, topic) as app, connected(here.gateway.port) as sensor:
+    async with here.application(topic) as app, connected(here.gateway.port) as sensor:
         number = await sensor.register(topic)
         before = len(here.tap.connections)
         code = await publish_unsure(sensor, number, large)
@@ -356,7 +356,7 @@ async def good_ones_arrive(here: Site, app: aiomqtt.Client, topic: str) -> None:
 async def test_denied_publish(here: Site, cell: Note) -> None:
     bad, good = f"{here.broker.settings.denied}/{fresh()}", fresh("good")
     async with (
-        application(here.broker, good, bad) as app,
+        here.application(good, bad) as app,
         connected(here.gateway.port) as sensor,
     ):
         before = len(here.tap.connections)
@@ -375,7 +375,7 @@ async def test_denied_publish(here: Site, cell: Note) -> None:
 async def test_denied_subscribe(here: Site, cell: Note) -> None:
     bad, good = f"{here.broker.settings.denied}/{fresh()}", fresh("good")
     async with (
-        application(here.broker, good) as app,
+        here.application(good) as app,
         connected(here.gateway.port) as modest,
         connected(here.gateway.port) as greedy,
     ):
@@ -408,7 +408,7 @@ async def good_ones_arrive_at(modest: Node, here: Site, app: aiomqtt.Client, top
 async def test_deep_topic(here: Site, cell: Note) -> None:
     deep, good = "/".join([fresh("deep"), *"abcdefghij"]), fresh("good")
     async with (
-        application(here.broker, good, deep) as app,
+        here.application(good, deep) as app,
         connected(here.gateway.port) as sensor,
     ):
         before = len(here.tap.connections)
@@ -428,7 +428,7 @@ async def test_many_filters(here: Site, cell: Note) -> None:
             await sensor.subscribe(name.encode(), qos=1)
         here.lose_sessions()
         here.wait_until_subscribed(FILTERS)
-        async with application(here.broker) as app:
+        async with here.application() as app:
             for name in names:
                 await app.publish(name, name.encode(), qos=1)
             found = [(await sensor.message())[2].decode() for _ in names]
@@ -448,7 +448,7 @@ async def outage(here: Site, end: Callable[[Broker], object], cell: Note) -> Non
     during = [b"during/%d" % number for number in range(10)]
     async with connected(here.gateway.port) as sensor:
         number = await sensor.register(topic)
-        async with application(here.broker, topic) as app:
+        async with here.application(topic) as app:
             here.tap.hold_answers()
             for payload in before:
                 await sensor.publish(number, payload, qos=1)
@@ -459,7 +459,7 @@ async def outage(here: Site, end: Callable[[Broker], object], cell: Note) -> Non
         for count, payload in enumerate(during):
             await sensor.publish(number, payload, qos=1 + count % 2)
         here.broker.start()
-        async with application(here.broker, topic) as app:
+        async with here.application(topic) as app:
             here.tap.open()
             found = await arrivals(app, [*before, *during])
     assert repeats(seen) == 0
@@ -483,7 +483,7 @@ async def test_killed(here: Site, cell: Note) -> None:
 @story
 async def test_presence(here: Site, cell: Note) -> None:
     base, name = "tidegate/under-test", fresh("tank")
-    async with application(here.broker, f"{base}/#") as app:
+    async with here.application(f"{base}/#") as app:
         seen = Listener(app)
         async with connected(here.gateway.port, name, clean=False) as sensor:
             await sensor.register("level")
@@ -494,6 +494,7 @@ async def test_presence(here: Site, cell: Note) -> None:
             cell("not retained")
             return
         assert seen.last[f"{base}/state"] == b"online"
-    async with application(here.broker, f"{base}/#") as app:
-        retained = await heard(app)
-        assert retained.retain
+    async with here.application(f"{base}/#") as app:
+        while str((message := await heard(app)).topic) != f"{base}/state":
+            pass
+        assert (message.payload, message.retain) == (b"online", True)
