@@ -108,7 +108,7 @@ soak: setup ## the long tests, an hour and more
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 
 # With ARGS only those brokers: make brokers-test ARGS="mochi artemis". What cannot be installed is left out.
-brokers-test: setup ## one suite against every MQTT 5 broker there is here, into docs/brokers.md; installs them, half an hour the first time
+brokers-test: setup ## one suite at each MQTT 5 broker that can be installed, into docs/brokers.md; at first half an hour
 	@$(BIN)/python -m tests.brokers run $(ARGS)
 
 # In a process of its own as well: its Spark session has Kafka's connector.

@@ -251,6 +251,53 @@ class MoatMqtt(Broker):
         return [str(self.home() / "bin" / "python"), "-c", program, str(self.port)]
 
 
+class Rmqtt(Broker):
+    """Its access rules end the connection on a forbidden PUBLISH, which is its default."""
+
+    name = "rmqttd"
+    title = "RMQTT"
+    version = "0.24.0"
+    recipe = Recipe("cargo", ("rmqttd@0.24.0",), needs=("protoc",))
+
+    def command(self) -> list[str]:
+        wanted = self.settings
+        plugins = self.folder / "plugins"
+        plugins.mkdir(exist_ok=True)
+        rules = f'[["deny", "all", "pubsub", ["{wanted.denied}/#"]], ["allow", "all"]]'
+        (plugins / "rmqtt-acl.toml").write_text(f"rules = {rules}\n", encoding="utf-8")
+        (plugins / "rmqtt-retainer.toml").write_text('storage.type = "ram"\n', encoding="utf-8")
+        started = ["rmqtt-acl", "rmqtt-retainer"]
+        if wanted.is_persistent:
+            started.append("rmqtt-session-storage")
+            (plugins / "rmqtt-session-storage.toml").write_text(
+                f"""storage.type = "sled"
+storage.sled.path = "{self.folder}/sessions"
+storage.sled.cache_capacity = "16M"
+""",
+                encoding="utf-8",
+            )
+        config = self.folder / "rmqtt.toml"
+        config.write_text(
+            f"""[plugins]
+dir = "{plugins}/"
+default_startups = {json.dumps(started)}
+disabled_default_startups = ["rmqtt-counter", "rmqtt-http-api"]
+[rpc]
+server_addr = "127.0.0.1:0"
+[log]
+to = "console"
+level = "info"
+[listener.tcp.external]
+addr = "127.0.0.1:{self.port}"
+max_packet_size = "{wanted.packet_bytes_max}"
+max_inflight = {wanted.receive_maximum}
+max_session_expiry_interval = "0s"
+""",
+            encoding="utf-8",
+        )
+        return [str(self.home() / "bin" / "rmqttd"), "-f", str(config)]
+
+
 class Ejabberd(Broker):
     name = "ejabberd"
     title = "ejabberd"
@@ -438,7 +485,7 @@ class Emqx(Model):
 
 
 REAL: tuple[type[Broker], ...] = (
-    Mosquitto, Mochi, Artemis, HiveMq, Rumqttd, Ejabberd, MoatMqtt, Moquette, Aedes, Amqtt,
+    Mosquitto, Mochi, Artemis, HiveMq, Rumqttd, Rmqtt, Ejabberd, MoatMqtt, Moquette, Aedes, Amqtt,
 )  # fmt: skip
 MODELS: tuple[type[Model], ...] = (AwsIotCore, AzureEventGrid, HiveMqCloud, Emqx)
 BROKERS: tuple[type[Broker], ...] = (*REAL, *MODELS)

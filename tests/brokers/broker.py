@@ -44,10 +44,12 @@ class Settings:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How it is installed into its folder in the cache. `kind` is one of tests/brokers/install.py,
-    "present" for what is on the machine already."""
+    "present" for what is on the machine already. `needs`: programs that its build calls.
+    """
 
     kind: str
     packages: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {', '.join(self.packages)}" if self.packages else self.kind

@@ -33,7 +33,7 @@ MODELS_HEAD = """\
 ## Models of brokers that are rented
 
 A mosquitto behind a proxy that enforces the limits that their makers document. A model shows that
-the gateway keeps the limits and goes on after it was disconnected. It does not show TLS, throttling,
+the gateway keeps the limits and goes on after it was disconnected. It does not show TLS, throttling
 or limits that are not documented.
 """
 MODELS_END = """\

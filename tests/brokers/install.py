@@ -34,6 +34,9 @@ def install(broker: type[Broker]) -> str | None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     try:
+        for program in broker.recipe.needs:
+            if shutil.which(program) is None:
+                raise InstallError(f"{program}, which its build calls, is not on this machine")
         _KINDS[broker.recipe.kind](home, broker.recipe.packages)
     except (InstallError, OSError, subprocess.TimeoutExpired) as error:
         (home / "failed").write_text(f"{str(error)[:REASON_CHARACTERS]}\n", encoding="utf-8")
