@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from hil.rig.mosquitto import find_mosquitto, mosquitto_version
-from tests.brokers.broker import Broker, Recipe, Settings
+from tests.brokers.broker import SITE, Broker, Recipe, Settings
 from tests.brokers.limits import Denial, Limits
 from tests.brokers.models import with_room
 
@@ -312,7 +312,6 @@ class Ejabberd(Broker):
 
     def command(self) -> list[str]:
         config = self.folder / "ejabberd.yml"
-        denied = self.settings.denied
         config.write_text(
             f"""hosts: [localhost]
 loglevel: info
@@ -328,11 +327,11 @@ modules:
   mod_mqtt:
     session_expiry: 7 days
     access_publish:
-      "{denied}/#": [deny: all]
-      "#": [allow: all]
+      "{SITE}/#": [allow: all]
+      "tidegate/#": [allow: all]
     access_subscribe:
-      "{denied}/#": [deny: all]
-      "#": [allow: all]
+      "{SITE}/#": [allow: all]
+      "tidegate/#": [allow: all]
 """,
             encoding="utf-8",
         )

@@ -21,6 +21,7 @@ from hil.rig.logged_process import LoggedProcess, ProcessError
 from hil.rig.ports import HeldPort
 from tests.brokers.limits import Limits
 
+SITE = "site"  # all topics of the suite are below it, but for those that are denied
 POLL_INTERVAL_S = 0.02
 START_S_MAX = 60.0  # a broker in Java, on a machine that others use too
 

@@ -104,9 +104,9 @@ def _notes(brokers: Sequence[type[Broker]], cells: Cells) -> Iterator[str]:
         said: dict[str, list[str]] = {}
         for feature in FEATURES:
             cell = row.get(feature, UNKNOWN)
-            if cell.words:
-                said.setdefault(f"{cell.outcome}: {_plain(cell)}", []).append(feature)
-        notes = "; ".join(f"{_named(features)} {words}" for words, features in said.items())
+            if cell.words and cell.words != cell.outcome:
+                said.setdefault(_plain(cell), []).append(feature)
+        notes = "; ".join(f"*{_named(features)}*: {words}" for words, features in said.items())
         about = f"**{each.title}** {each.version} ({each.recipe})"
         yield _bullet(f"{about}: {notes}." if notes else f"{about}.")
 

@@ -263,7 +263,7 @@ class _Passage:
         raise EOFError
 
     async def _up_packet(self, octets: bytes) -> None:
-        packet, _ = read_packet(memoryview(octets))
+        packet, *_ = read_packet(memoryview(octets))
         self._connection.note_sent(packet, octets)
         model = self._tap.model
         verdict = Verdict(octets) if model is None else model.up(packet, octets, self._connection)
@@ -295,12 +295,12 @@ class _Passage:
 
     def _down_packet(self, octets: bytes) -> bytes:
         try:
-            packet, codes = read_packet(memoryview(octets))
+            packet, codes, *_ = read_packet(memoryview(octets))
         except BadPacketError:
             self._connection.is_3_1_1 = True
             return octets
         if self._tap.model is not None:
             octets = self._tap.model.down(packet, octets)
-            packet, codes = read_packet(memoryview(octets))
+            packet, codes, *_ = read_packet(memoryview(octets))
         self._connection.note_received(packet, codes)
         return octets

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiomqtt
 import mqtt5
 
-from tests.brokers.broker import Broker
+from tests.brokers.broker import SITE, Broker
 from tests.brokers.site import PAYLOAD_BYTES_MAX, Site
 from tests.end_to_end.on_air import (
     CLEAN,
@@ -46,6 +46,11 @@ NO_MQTT_5 = "does not speak MQTT 5|is it an MQTT 5 broker"
 ARRIVAL_S = 15.0
 WINDOW_MAX = 200  # a larger Receive Maximum is not filled
 FILTERS = 30
+
+
+def new_topic(word: str) -> str:
+    """Below SITE, as some brokers can only be told what is allowed."""
+    return f"{SITE}/{fresh(word)}"
 
 
 async def arrivals(client: aiomqtt.Client, wanted: Iterable[bytes]) -> Counter[bytes]:
@@ -102,7 +107,7 @@ def test_connects(here: Site, kind: type[Broker], cell: Note) -> None:
 
 
 async def goes_up(here: Site, qos: int) -> None:
-    topic = fresh("up")
+    topic = new_topic("up")
     async with here.application(topic) as app, connected(here.gateway.port) as sensor:
         number = await sensor.register(topic)
         for word in (b"first", b"second"):
@@ -138,7 +143,7 @@ async def test_up_qos_2(here: Site, cell: Note) -> None:
 
 async def goes_down(here: Site, qos: int) -> int:
     """The QoS at which it came."""
-    topic = fresh("down")
+    topic = new_topic("down")
     async with here.application() as app, connected(here.gateway.port) as sensor:
         number = await sensor.subscribe(topic.encode(), qos=qos)
         found = set()
@@ -172,7 +177,7 @@ async def test_down_qos_2(here: Site, cell: Note) -> None:
 
 @story
 async def test_retained(here: Site) -> None:
-    root = fresh("kept")
+    root = new_topic("kept")
     topic = f"{root}/a"
     async with (
         here.application() as app,
@@ -196,12 +201,112 @@ async def test_retained(here: Site) -> None:
         await app.publish(topic, b"", qos=1, retain=True)
 
 
+# Wills
+
+
+@story
+async def test_will(here: Site) -> None:
+    topic = new_topic("will")
+    async with here.application(topic) as app, node(here.gateway.port) as sensor:
+        body = bytes((CLEAN | WILL, 1)) + u16(1) + sensor.client_id.encode()
+        await sensor.asks(CONNECT, body, WILLTOPICREQ)
+        await sensor.asks(WILLTOPIC, b"\x20" + topic.encode(), WILLMSGREQ)
+        await sensor.asks(WILLMSG, b"gone", CONNACK, b"\x00")
+        assert (await heard(app)).payload == b"gone"
+
+
+# Limits
+
+
+@story
+async def test_receive_maximum(here: Site, cell: Note) -> None:
+    window = here.connack.receive_max
+    if window > WINDOW_MAX:
+        cell(f"not limited ({window})")
+        return
+    topic = new_topic("window")
+    payloads = [b"%d" % number for number in range(window + 10)]
+    async with here.application(topic) as app, crowd(here.gateway.port, 10) as sensors:
+        number = {each: await each.register(topic) for each in sensors}
+        await sensors[0].publish(number[sensors[0]], b"taken", qos=1)
+        await arrivals(app, [b"taken"])
+        connection = here.tap.last
+
+        async def send(sensor: Node, own: list[bytes]) -> None:
+            for payload in own:
+                await sensor.publish(number[sensor], payload, qos=1)
+
+        here.tap.hold_answers()
+        try:
+            # The broker acknowledges nothing, so the journal does.
+            await asyncio.gather(
+                *(send(sensor, payloads[at::10]) for at, sensor in enumerate(sensors))
+            )
+            until(lambda: connection.in_flight_max >= window)
+        finally:
+            here.tap.pass_answers()
+        found = await arrivals(app, payloads)
+        assert repeats(found) == 0
+        assert here.tap.last is connection
+        assert connection.in_flight_max == window
+    cell(f"{window}")
+
+
+@story
+async def test_packet_size(here: Site, kind: type[Broker], cell: Note) -> None:
+    topic = new_topic("size")
+    limit = here.connack.max_packet_size
+    large = b"x" * (PAYLOAD_BYTES_MAX if kind.limits else here.broker.settings.packet_bytes_max)
+    async with here.application(topic) as app, connected(here.gateway.port) as sensor:
+        number = await sensor.register(topic)
+        before = len(here.tap.connections)
+        code = await publish_unsure(sensor, number, large)
+        async with connected(here.gateway.port) as other:
+            small = [b"%d" % each for each in range(5)]
+            others = await other.register(topic)
+            for payload in small:
+                await other.publish(others, payload, qos=1)
+            found = await arrivals(app, small)
+        reconnects = len(here.tap.connections) - before
+    if limit is not None and len(large) >= limit:
+        assert (code, large in found, reconnects) == (NOT_SUPPORTED, False, 0)
+        cell(f"{limit}")
+    elif large in found:
+        assert reconnects == 0
+        cell("taken" if limit is None else f"{limit}, which no reading exceeds")
+    else:
+        cell(f"not announced: {reconnects} connections were lost")
+
+
+# What the gateway says
+
+
+@story
+async def test_presence(here: Site, cell: Note) -> None:
+    base, name = "tidegate/under-test", fresh("tank")
+    async with here.application(f"{base}/#") as app:
+        seen = Listener(app)
+        async with connected(here.gateway.port, name, clean=False) as sensor:
+            await sensor.register("level")
+            await seen.document(f"{base}/clients/{name}", state="awake")
+            await sensor.leave()
+            await seen.until(lambda: f"{base}/stats" in seen.last)
+        if not here.connack.retain_available:
+            cell("not retained")
+            return
+        assert seen.last[f"{base}/state"] == b"online"
+    async with here.application(f"{base}/#") as app:
+        while str((message := await heard(app)).topic) != f"{base}/state":
+            pass
+        assert (message.payload, message.retain) == (b"online", True)
+
+
 # Sessions
 
 
 @story
 async def test_session_kept(here: Site) -> None:
-    one, two = fresh("waits"), fresh("waits")
+    one, two = new_topic("waits"), new_topic("waits")
     expected = [b"%d" % number for number in range(3)]
     most = min(2, int(here.connack.max_qos))
     async with (
@@ -227,112 +332,7 @@ async def test_session_kept(here: Site) -> None:
     assert sorted(found[1] + found[most]) == sorted(2 * (expected if most == 2 else 2 * expected))
 
 
-@story
-async def test_session_lost(here: Site) -> None:
-    topic = fresh("again")
-    async with connected(here.gateway.port) as sensor:
-        number = await sensor.subscribe(topic.encode(), qos=1)
-        here.lose_sessions()
-        here.wait_until_subscribed(1)
-        assert here.tap.last.connack is not None
-        assert not here.tap.last.connack.session_present
-        async with here.application() as app:
-            await app.publish(topic, b"on", qos=1)
-            assert await sensor.message() == (0x20, number, b"on")
-        await sensor.hears_nothing()
-
-
-@story
-async def test_session_restart(persistent: Site) -> None:
-    topic = fresh("saved")
-    expected = [b"%d" % number for number in range(3)]
-    async with connected(persistent.gateway.port) as sensor:
-        await sensor.subscribe(topic.encode(), qos=1)
-        persistent.tap.shut()
-        async with persistent.application() as app:
-            for payload in expected:
-                await app.publish(topic, payload, qos=1)
-        persistent.broker.stop()
-        persistent.broker.start()
-        persistent.tap.open()
-        assert [(await sensor.message())[2] for _ in expected] == expected
-        await sensor.hears_nothing()
-    assert persistent.connack.session_present
-
-
-# Wills
-
-
-@story
-async def test_will(here: Site) -> None:
-    topic = fresh("will")
-    async with here.application(topic) as app, node(here.gateway.port) as sensor:
-        body = bytes((CLEAN | WILL, 1)) + u16(1) + sensor.client_id.encode()
-        await sensor.asks(CONNECT, body, WILLTOPICREQ)
-        await sensor.asks(WILLTOPIC, b"\x20" + topic.encode(), WILLMSGREQ)
-        await sensor.asks(WILLMSG, b"gone", CONNACK, b"\x00")
-        assert (await heard(app)).payload == b"gone"
-
-
-# Limits
-
-
-@story
-async def test_receive_maximum(here: Site, cell: Note) -> None:
-    window = here.connack.receive_max
-    if window > WINDOW_MAX:
-        cell(f"not limited ({window})")
-        return
-    topic = fresh("window")
-    payloads = [b"%d" % number for number in range(window + 10)]
-    async with here.application(topic) as app, crowd(here.gateway.port, 10) as sensors:
-        number = {each: await each.register(topic) for each in sensors}
-        connection = here.tap.last
-
-        async def send(sensor: Node, own: list[bytes]) -> None:
-            for payload in own:
-                await sensor.publish(number[sensor], payload, qos=1)
-
-        here.tap.hold_answers()
-        try:
-            # The broker acknowledges nothing, so the journal does.
-            await asyncio.gather(
-                *(send(sensor, payloads[at::10]) for at, sensor in enumerate(sensors))
-            )
-            until(lambda: connection.in_flight_max >= window)
-        finally:
-            here.tap.pass_answers()
-        found = await arrivals(app, payloads)
-        assert repeats(found) == 0
-        assert here.tap.last is connection
-        assert connection.in_flight_max == window
-    cell(f"{window}")
-
-
-@story
-async def test_packet_size(here: Site, kind: type[Broker], cell: Note) -> None:
-    topic = fresh("size")
-    limit = here.connack.max_packet_size
-    large = b"x" * (PAYLOAD_BYTES_MAX if kind.limits else here.broker.settings.packet_bytes_max)
-    async with here.application(topic) as app, connected(here.gateway.port) as sensor:
-        number = await sensor.register(topic)
-        before = len(here.tap.connections)
-        code = await publish_unsure(sensor, number, large)
-        async with connected(here.gateway.port) as other:
-            small = [b"%d" % each for each in range(5)]
-            others = await other.register(topic)
-            for payload in small:
-                await other.publish(others, payload, qos=1)
-            found = await arrivals(app, small)
-        reconnects = len(here.tap.connections) - before
-    if limit is not None and len(large) >= limit:
-        assert (code, large in found, reconnects) == (NOT_SUPPORTED, False, 0)
-        cell(f"{limit}")
-    elif large in found:
-        assert reconnects == 0
-        cell("taken" if limit is None else f"{limit}, which no reading exceeds")
-    else:
-        cell(f"not announced: {reconnects} connections were lost")
+# Topics that are refused
 
 
 async def good_ones_arrive(here: Site, app: aiomqtt.Client, topic: str) -> None:
@@ -354,7 +354,7 @@ async def good_ones_arrive(here: Site, app: aiomqtt.Client, topic: str) -> None:
 
 @story
 async def test_denied_publish(here: Site, cell: Note) -> None:
-    bad, good = f"{here.broker.settings.denied}/{fresh()}", fresh("good")
+    bad, good = f"{here.broker.settings.denied}/{fresh()}", new_topic("good")
     async with (
         here.application(good, bad) as app,
         connected(here.gateway.port) as sensor,
@@ -373,7 +373,7 @@ async def test_denied_publish(here: Site, cell: Note) -> None:
 
 @story
 async def test_denied_subscribe(here: Site, cell: Note) -> None:
-    bad, good = f"{here.broker.settings.denied}/{fresh()}", fresh("good")
+    bad, good = f"{here.broker.settings.denied}/{fresh()}", new_topic("good")
     async with (
         here.application(good) as app,
         connected(here.gateway.port) as modest,
@@ -406,7 +406,7 @@ async def good_ones_arrive_at(modest: Node, here: Site, app: aiomqtt.Client, top
 
 @story
 async def test_deep_topic(here: Site, cell: Note) -> None:
-    deep, good = "/".join([fresh("deep"), *"abcdefghij"]), fresh("good")
+    deep, good = "/".join([new_topic("deep"), *"abcdefghij"]), new_topic("good")
     async with (
         here.application(good, deep) as app,
         connected(here.gateway.port) as sensor,
@@ -419,9 +419,27 @@ async def test_deep_topic(here: Site, cell: Note) -> None:
         cell(f"refused: the broker ended {reconnects} connections")
 
 
+# Brokers that forget, restart and are killed
+
+
+@story
+async def test_session_lost(here: Site) -> None:
+    topic = new_topic("again")
+    async with connected(here.gateway.port) as sensor:
+        number = await sensor.subscribe(topic.encode(), qos=1)
+        here.lose_sessions()
+        here.wait_until_subscribed(1)
+        assert here.tap.last.connack is not None
+        assert not here.tap.last.connack.session_present
+        async with here.application() as app:
+            await app.publish(topic, b"on", qos=1)
+            assert await sensor.message() == (0x20, number, b"on")
+        await sensor.hears_nothing()
+
+
 @story
 async def test_many_filters(here: Site, cell: Note) -> None:
-    root = fresh("many")
+    root = new_topic("many")
     names = [f"{root}/{number}" for number in range(FILTERS)]
     async with connected(here.gateway.port) as sensor:
         for name in names:
@@ -438,12 +456,11 @@ async def test_many_filters(here: Site, cell: Note) -> None:
     cell(f"{most} in a SUBSCRIBE")
 
 
-# Outages
-
-
 async def outage(here: Site, end: Callable[[Broker], object], cell: Note) -> None:
-    """Readings before it, of which the acknowledgements are lost, and readings in it."""
-    topic = fresh("outage")
+    """Readings before it, of which the acknowledgements are lost, and readings in it. Where the
+    gateway is careful, as it is after an outage, only the first one has gone by then.
+    """
+    topic = new_topic("outage")
     before = [b"before/%d" % number for number in range(3)]
     during = [b"during/%d" % number for number in range(10)]
     async with connected(here.gateway.port) as sensor:
@@ -452,7 +469,7 @@ async def outage(here: Site, end: Callable[[Broker], object], cell: Note) -> Non
             here.tap.hold_answers()
             for payload in before:
                 await sensor.publish(number, payload, qos=1)
-            seen = await arrivals(app, before)
+            seen = await arrivals(app, before[:1])
             here.tap.shut()
             here.tap.pass_answers()
         end(here.broker)
@@ -464,7 +481,8 @@ async def outage(here: Site, end: Callable[[Broker], object], cell: Note) -> Non
             found = await arrivals(app, [*before, *during])
     assert repeats(seen) == 0
     assert repeats(found) == 0
-    cell(f"{sum(found[each] for each in before)} of {len(before)} again, as their PUBACK was lost")
+    assert found[before[0]] == 1, "its PUBACK was lost, so it comes again"
+    cell("once more those whose PUBACK was lost")
 
 
 @story
@@ -477,24 +495,19 @@ async def test_killed(here: Site, cell: Note) -> None:
     await outage(here, lambda broker: broker.kill(), cell)
 
 
-# What the gateway says
-
-
 @story
-async def test_presence(here: Site, cell: Note) -> None:
-    base, name = "tidegate/under-test", fresh("tank")
-    async with here.application(f"{base}/#") as app:
-        seen = Listener(app)
-        async with connected(here.gateway.port, name, clean=False) as sensor:
-            await sensor.register("level")
-            await seen.document(f"{base}/clients/{name}", state="awake")
-            await sensor.leave()
-            await seen.until(lambda: f"{base}/stats" in seen.last)
-        if not here.connack.retain_available:
-            cell("not retained")
-            return
-        assert seen.last[f"{base}/state"] == b"online"
-    async with here.application(f"{base}/#") as app:
-        while str((message := await heard(app)).topic) != f"{base}/state":
-            pass
-        assert (message.payload, message.retain) == (b"online", True)
+async def test_session_restart(persistent: Site) -> None:
+    topic = new_topic("saved")
+    expected = [b"%d" % number for number in range(3)]
+    async with connected(persistent.gateway.port) as sensor:
+        await sensor.subscribe(topic.encode(), qos=1)
+        persistent.tap.shut()
+        async with persistent.application() as app:
+            for payload in expected:
+                await app.publish(topic, payload, qos=1)
+        persistent.broker.stop()
+        persistent.broker.start()
+        persistent.tap.open()
+        assert [(await sensor.message())[2] for _ in expected] == expected
+        await sensor.hears_nothing()
+    assert persistent.connack.session_present

@@ -37,7 +37,7 @@ def ends_with(found: Verdict) -> int | None:
     assert not found.forward
     if not found.answer:
         return None
-    packet, _ = read_packet(memoryview(found.answer))
+    packet, *_ = read_packet(memoryview(found.answer))
     assert isinstance(packet, mqtt5.DisconnectPacket)
     return int(packet.reason_code)
 
@@ -80,7 +80,7 @@ def test_what_it_takes_is_passed_on(model: type[Model], packet: Sent) -> None:
 def test_a_subscription_above_maximum_qos_is_granted_at_less() -> None:
     found = verdict(AwsIotCore, subscribe(8))
     assert not found.closes
-    packet, _ = read_packet(memoryview(found.forward))
+    packet, *_ = read_packet(memoryview(found.forward))
     assert isinstance(packet, mqtt5.SubscribePacket)
     assert {int(each.max_qos) for each in packet.topic_filters} == {1}
 
@@ -88,7 +88,7 @@ def test_a_subscription_above_maximum_qos_is_granted_at_less() -> None:
 def test_its_limits_are_in_its_connack() -> None:
     model = LimitedBroker(AwsIotCore.limits, Settings())
     plain = mqtt5.ConnAckPacket(session_present=True, topic_alias_max=10)
-    connack, _ = read_packet(memoryview(model.down(plain, plain.write())))
+    connack, *_ = read_packet(memoryview(model.down(plain, plain.write())))
     assert isinstance(connack, mqtt5.ConnAckPacket)
     assert connack.session_present
     assert (connack.receive_max, connack.max_packet_size) == (100, 149_504)
