@@ -58,21 +58,17 @@ class Site:
                 await client.subscribe(topic_filter, qos=2)
             yield client
 
-    def wait_until_subscribed(self, count: int) -> None:
-        """The broker has granted so many filters on the last connection."""
-        until(lambda: self._granted() >= count)
+    def wait_until_subscribed(self, *filters: str) -> None:
+        """The broker has granted these on the last connection."""
+        until(lambda: self._granted().issuperset(filters))
 
-    def _granted(self) -> int:
+    def _granted(self) -> set[str]:
         last = self.tap.last
-        answered = {
-            each.packet_id for each in last.received if isinstance(each, mqtt5.SubAckPacket)
-        }
-        return len({
-            topic_filter.pattern
-            for each in last.sent
-            if isinstance(each, mqtt5.SubscribePacket) and each.packet_id in answered
-            for topic_filter in each.topic_filters
-        })  # fmt: skip
+        answers = [each for each in last.received if isinstance(each, mqtt5.SubAckPacket)]
+        answered = {each.packet_id for each in answers}
+        asked = [each for each in last.sent if isinstance(each, mqtt5.SubscribePacket)]
+        granted = [each.topic_filters for each in asked if each.packet_id in answered]
+        return {each.pattern for filters in granted for each in filters}
 
     def lose_sessions(self) -> None:
         """The broker is killed and has forgotten all when it is back."""
