@@ -20,6 +20,11 @@ JAVA_OPENS = tuple(
 PERSISTENCE = "session_restart"
 NO_RULES = "it has no access rules for topics"
 RULES = ("denied_publish", "denied_subscribe")
+IGNORES_RETAIN_AS_PUBLISHED = (
+    "it does not keep Retain As Published, so what was retained while a sensor listened is newer "
+    "for the gateway than what it knows as retained, and that sensor hears it once more when "
+    "another one subscribes"
+)
 LOSES_QOS_2 = "it acknowledges a message of QoS 2 and passes it on to nobody"
 
 
@@ -125,6 +130,11 @@ class Artemis(Broker):
     title = "ActiveMQ Artemis"
     version = "2.40.0"
     recipe = Recipe("maven", ("ArtemisBroker", "org.apache.activemq:artemis-mqtt-protocol:2.40.0"))
+    deviations: ClassVar[Mapping[str, str]] = {
+        "retained": "it names every subscription that matches, as it is by then, with a message "
+        "that it sends because of one of them, so the gateway takes that for a live one: the "
+        "sensor that had it hears it once more",
+    }
 
     def command(self) -> list[str]:
         wanted = self.settings
@@ -198,6 +208,7 @@ class Rumqttd(Broker):
     lacks: ClassVar[Mapping[str, str]] = dict.fromkeys(RULES, NO_RULES) | {
         PERSISTENCE: "it keeps sessions in memory only",
     }
+    deviations: ClassVar[Mapping[str, str]] = {"retained": IGNORES_RETAIN_AS_PUBLISHED}
 
     def command(self) -> list[str]:
         config = self.folder / "rumqttd.toml"
@@ -258,6 +269,10 @@ class Rmqtt(Broker):
     title = "RMQTT"
     version = "0.24.0"
     recipe = Recipe("cargo", ("rmqttd@0.24.0",), needs=("protoc",))
+    deviations: ClassVar[Mapping[str, str]] = {
+        PERSISTENCE: "after a stop in order the session is there again, and the messages that "
+        "waited for it are not (rmqtt-session-storage with sled)",
+    }
 
     def command(self) -> list[str]:
         wanted = self.settings
@@ -289,7 +304,7 @@ to = "console"
 level = "info"
 [listener.tcp.external]
 addr = "127.0.0.1:{self.port}"
-max_packet_size = "{wanted.packet_bytes_max}"
+max_packet_size = "{wanted.packet_bytes_max}B"
 max_inflight = {wanted.receive_maximum}
 max_session_expiry_interval = "0s"
 """,
