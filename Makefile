@@ -20,7 +20,7 @@ COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports prese
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak lock wheel deb deb-test clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test lock wheel deb deb-test clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -106,6 +106,10 @@ soak: setup ## the long tests, an hour and more
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
+
+# With ARGS only those brokers: make brokers-test ARGS="mochi artemis". What cannot be installed is left out.
+brokers-test: setup ## one suite at each MQTT 5 broker that can be installed, into docs/brokers.md; at first half an hour
+	@$(BIN)/python -m tests.brokers run $(ARGS)
 
 # In a process of its own as well: its Spark session has Kafka's connector.
 kafka-test: spark-setup ## the tests with a real Kafka, five minutes; fetches 50 MiB of it by Maven

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from hil.rig.mosquitto import find_mosquitto, mosquitto_version
-from tests.brokers.broker import Broker, Recipe, Settings
+from tests.brokers.broker import SITE, Broker, Recipe, Settings
 from tests.brokers.limits import Denial, Limits
 from tests.brokers.models import with_room
 
@@ -20,8 +20,12 @@ JAVA_OPENS = tuple(
 PERSISTENCE = "session_restart"
 NO_RULES = "it has no access rules for topics"
 RULES = ("denied_publish", "denied_subscribe")
-# Of those that do not speak MQTT 5, each is refused by the gateway, and nothing else can be run.
-NO_MQTT_5: Mapping[str, str] = {}
+IGNORES_RETAIN_AS_PUBLISHED = (
+    "it does not keep Retain As Published, so what was retained while a sensor listened is newer "
+    "for the gateway than what it knows as retained, and that sensor hears it once more when "
+    "another one subscribes"
+)
+LOSES_QOS_2 = "it acknowledges a message of QoS 2 and passes it on to nobody"
 
 
 class Mosquitto(Broker):
@@ -76,6 +80,10 @@ class Mochi(Broker):
     title = "Mochi MQTT"
     version = "2.7.9"
     recipe = Recipe("go", ("github.com/mochi-mqtt/server/v2/cmd/docker@v2.7.9",))
+    deviations: ClassVar[Mapping[str, str]] = {
+        PERSISTENCE: "it saves what waits for a session without its packet id, and after a restart "
+        "ends each connection of that session (resend inflight: missing packet id)",
+    }
 
     def command(self) -> list[str]:
         config = {
@@ -122,6 +130,11 @@ class Artemis(Broker):
     title = "ActiveMQ Artemis"
     version = "2.40.0"
     recipe = Recipe("maven", ("ArtemisBroker", "org.apache.activemq:artemis-mqtt-protocol:2.40.0"))
+    deviations: ClassVar[Mapping[str, str]] = {
+        "retained": "it names every subscription that matches, as it is by then, with a message "
+        "that it sends because of one of them, so the gateway takes that for a live one: the "
+        "sensor that had it hears it once more",
+    }
 
     def command(self) -> list[str]:
         wanted = self.settings
@@ -173,6 +186,7 @@ class Moquette(Broker):
     name = "moquette"
     title = "Moquette"
     version = "0.17"
+    speaks_mqtt_5 = False  # 0.18 does
     recipe = Recipe("maven", ("MoquetteBroker", "io.moquette:moquette-broker:0.17"))
 
     def command(self) -> list[str]:
@@ -194,6 +208,7 @@ class Rumqttd(Broker):
     lacks: ClassVar[Mapping[str, str]] = dict.fromkeys(RULES, NO_RULES) | {
         PERSISTENCE: "it keeps sessions in memory only",
     }
+    deviations: ClassVar[Mapping[str, str]] = {"retained": IGNORES_RETAIN_AS_PUBLISHED}
 
     def command(self) -> list[str]:
         config = self.folder / "rumqttd.toml"
@@ -228,7 +243,16 @@ class MoatMqtt(Broker):
     title = "MoaT-MQTT"
     version = "0.8.7"
     recipe = Recipe("pip", ("moat-lib-mqtt==0.8.7",))
-    lacks: ClassVar[Mapping[str, str]] = {PERSISTENCE: "it keeps sessions in memory only"}
+    lacks: ClassVar[Mapping[str, str]] = {
+        PERSISTENCE: "it keeps no sessions",
+        "session_kept": "it keeps no sessions",
+        **dict.fromkeys(RULES, "its access rules are Python code"),
+    }
+    deviations: ClassVar[Mapping[str, str]] = {
+        "up_qos_2": LOSES_QOS_2,
+        "restart": LOSES_QOS_2,
+        "killed": LOSES_QOS_2,
+    }
 
     def command(self) -> list[str]:
         program = (
@@ -236,6 +260,109 @@ class MoatMqtt(Broker):
             "anyio.run(AsyncMQTTBroker(('127.0.0.1', int(sys.argv[1]))).serve)"
         )
         return [str(self.home() / "bin" / "python"), "-c", program, str(self.port)]
+
+
+class Rmqtt(Broker):
+    """Its access rules end the connection on a forbidden PUBLISH, which is its default."""
+
+    name = "rmqttd"
+    title = "RMQTT"
+    version = "0.24.0"
+    recipe = Recipe("cargo", ("rmqttd@0.24.0",), needs=("protoc",))
+    deviations: ClassVar[Mapping[str, str]] = {
+        PERSISTENCE: "after a stop in order the session is there again, and the messages that "
+        "waited for it are not (rmqtt-session-storage with sled)",
+    }
+
+    def command(self) -> list[str]:
+        wanted = self.settings
+        plugins = self.folder / "plugins"
+        plugins.mkdir(exist_ok=True)
+        rules = f'[["deny", "all", "pubsub", ["{wanted.denied}/#"]], ["allow", "all"]]'
+        (plugins / "rmqtt-acl.toml").write_text(f"rules = {rules}\n", encoding="utf-8")
+        (plugins / "rmqtt-retainer.toml").write_text('storage.type = "ram"\n', encoding="utf-8")
+        started = ["rmqtt-acl", "rmqtt-retainer"]
+        if wanted.is_persistent:
+            started.append("rmqtt-session-storage")
+            (plugins / "rmqtt-session-storage.toml").write_text(
+                f"""storage.type = "sled"
+storage.sled.path = "{self.folder}/sessions"
+storage.sled.cache_capacity = "16M"
+""",
+                encoding="utf-8",
+            )
+        config = self.folder / "rmqtt.toml"
+        config.write_text(
+            f"""[plugins]
+dir = "{plugins}/"
+default_startups = {json.dumps(started)}
+disabled_default_startups = ["rmqtt-counter", "rmqtt-http-api"]
+[rpc]
+server_addr = "127.0.0.1:0"
+[log]
+to = "console"
+level = "info"
+[listener.tcp.external]
+addr = "127.0.0.1:{self.port}"
+max_packet_size = "{wanted.packet_bytes_max}B"
+max_inflight = {wanted.receive_maximum}
+max_session_expiry_interval = "0s"
+""",
+            encoding="utf-8",
+        )
+        return [str(self.home() / "bin" / "rmqttd"), "-f", str(config)]
+
+
+class Ejabberd(Broker):
+    name = "ejabberd"
+    title = "ejabberd"
+    version = "23.01-1"
+    recipe = Recipe("deb", ("ejabberd=23.01-1",))
+    credentials = ("gateway@localhost", "secret")
+    keys: ClassVar[Mapping[str, str]] = {
+        'upstream.username = "NAME@HOST"': "it lets nobody in without",
+        'upstream.password_file = "..."': "likewise",
+    }
+    lacks: ClassVar[Mapping[str, str]] = {PERSISTENCE: "it keeps sessions in memory only"}
+
+    def command(self) -> list[str]:
+        config = self.folder / "ejabberd.yml"
+        config.write_text(
+            f"""hosts: [localhost]
+loglevel: info
+auth_method: [anonymous]
+anonymous_protocol: login_anon
+allow_multiple_connections: true
+listen:
+  - port: {self.port}
+    ip: "127.0.0.1"
+    module: mod_mqtt
+    max_payload_size: {self.settings.packet_bytes_max}
+modules:
+  mod_mqtt:
+    session_expiry: 7 days
+    access_publish:
+      "{SITE}/#": [allow: all]
+      "tidegate/#": [allow: all]
+    access_subscribe:
+      "{SITE}/#": [allow: all]
+      "tidegate/#": [allow: all]
+""",
+            encoding="utf-8",
+        )
+        libraries = next((self.home() / "root" / "usr" / "lib").glob("*-linux-*"))
+        erlang = self.home() / "root" / "usr" / "lib" / "erlang"
+        binaries = next(erlang.glob("erts-*")) / "bin"
+        variables = {
+            "ROOTDIR": erlang, "BINDIR": binaries, "EMU": "beam", "PROGNAME": "erl",
+            "ERL_LIBS": libraries, "LD_LIBRARY_PATH": libraries, "HOME": self.folder,
+            "EJABBERD_CONFIG_PATH": config, "EJABBERD_LOG_PATH": self.folder / "ejabberd.log",
+        }  # fmt: skip
+        return [
+            "env", *(f"{name}={value}" for name, value in variables.items()),
+            str(binaries / "erlexec"), "-noinput", "+sbwt", "none",
+            "-mnesia", "dir", f'"{self.folder / "mnesia"}"', "-s", "ejabberd",
+        ]  # fmt: skip
 
 
 class Aedes(Broker):
@@ -372,9 +499,25 @@ class Emqx(Model):
 
 
 REAL: tuple[type[Broker], ...] = (
-    Mosquitto, Mochi, Artemis, HiveMq, Rumqttd, MoatMqtt, Moquette, Aedes, Amqtt,
+    Mosquitto, Mochi, Artemis, HiveMq, Rumqttd, Rmqtt, Ejabberd, MoatMqtt, Moquette, Aedes, Amqtt,
 )  # fmt: skip
 MODELS: tuple[type[Model], ...] = (AwsIotCore, AzureEventGrid, HiveMqCloud, Emqx)
 BROKERS: tuple[type[Broker], ...] = (*REAL, *MODELS)
 # What `make test` has as well: nothing is downloaded for them.
 PRESENT = tuple(each for each in BROKERS if each.recipe.kind == "present")
+
+# What was looked for and is not in the table, and why.
+NOT_HAD: dict[str, str] = {
+    "EMQX": "its packages are in a registry of its makers' own; a model stands for it",
+    "HiveMQ Cloud, AWS IoT Core, Azure Event Grid": "rented, not installed; models stand for them",
+    "VerneMQ": "packages of its makers' own only, or built from Erlang sources",
+    "NanoMQ": "packages of its makers' own only",
+    "FlashMQ": "packages of its makers' own only",
+    "BifroMQ": "org.apache.bifromq and com.baidu.bifromq are not served by Maven Central here",
+    "Moquette 0.18": "the first that speaks MQTT 5; not served by Maven Central here, 0.17 is",
+    "RabbitMQ": "Debian 12 has 3.10, which speaks MQTT 3.1.1; MQTT 5 begins with 3.13",
+    "comqtt, gmqtt, VolantMQ, hmq": "not served by the Go module proxy here",
+    "mqttv5-cli 0.29.10": "a crate that it is locked to (webpki-roots) is not served here",
+    "mosca": "MQTT 3.1.1 only, and its successor Aedes is in the table",
+    "Solace PubSub+": "a container image only",
+}

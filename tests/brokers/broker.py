@@ -12,7 +12,7 @@ import socket
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
@@ -21,6 +21,7 @@ from hil.rig.logged_process import LoggedProcess, ProcessError
 from hil.rig.ports import HeldPort
 from tests.brokers.limits import Limits
 
+SITE = "site"  # all topics of the suite are below it, but for those that are denied
 POLL_INTERVAL_S = 0.02
 START_S_MAX = 60.0  # a broker in Java, on a machine that others use too
 
@@ -44,10 +45,12 @@ class Settings:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How it is installed into its folder in the cache. `kind` is one of tests/brokers/install.py,
-    "present" for what is on the machine already."""
+    "present" for what is on the machine already. `needs`: programs that its build calls.
+    """
 
     kind: str
     packages: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {', '.join(self.packages)}" if self.packages else self.kind
@@ -64,6 +67,7 @@ class Broker(LoggedProcess):
     version: ClassVar[str]
     recipe: ClassVar[Recipe]
     speaks_mqtt_5: ClassVar[bool] = True
+    credentials: ClassVar[tuple[str, str] | None] = None  # where it lets nobody in without
     # In the gateway's configuration, for this broker, and why.
     keys: ClassVar[Mapping[str, str]] = {}
     lacks: ClassVar[Mapping[str, str]] = {}
@@ -129,12 +133,3 @@ class Broker(LoggedProcess):
         except OSError:
             return False
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class NotHad:
-    """A broker that was looked for and is not in the table."""
-
-    title: str
-    why: str
-    model: str = field(default="")

@@ -3,42 +3,60 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
-from tests.brokers.adapters import BROKERS
+from hil.rig.logged_process import ProcessError
+from tests.brokers.adapters import BROKERS, PRESENT
 from tests.brokers.broker import Broker, Settings
 from tests.brokers.site import Site, site
 
-CELL = "cell"
+CELL, MARKER = "cell", "brokers"
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Broker by broker, so that each is started once."""
     if "kind" not in metafunc.fixturenames:
         return
-    marks = {
-        each: () if each.recipe.kind == "present" else (pytest.mark.brokers,) for each in BROKERS
-    }
-    cases = [pytest.param(each, id=each.name, marks=marks[each]) for each in BROKERS]
+    cases = [
+        pytest.param(each, id=each.name, marks=() if each in PRESENT else pytest.mark.brokers)
+        for each in BROKERS
+    ]
     metafunc.parametrize("kind", cases, scope="module")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those that have to be installed are for who asks for them: -m brokers."""
+    if MARKER in config.option.markexpr:
+        return
+    unwanted = [item for item in items if item.get_closest_marker(MARKER)]
+    config.hook.pytest_deselected(items=unwanted)
+    items[:] = [item for item in items if item not in unwanted]
+
+
 class Sites:
-    """The site of the broker whose turn it is."""
+    """The site of the broker whose turn it is. One that cannot be made is tried once."""
 
     def __init__(self, make_folder: pytest.TempPathFactory) -> None:
         self._make_folder = make_folder
         self._stack = contextlib.ExitStack()
         self._kind: type[Broker] | None = None
         self._site: Site | None = None
+        self._broken: dict[type[Broker], ProcessError] = {}
 
     def of(self, kind: type[Broker]) -> Site:
+        if kind in self._broken:
+            raise self._broken[kind]
         if self._site is None or self._kind is not kind:
             self.close()
             folder = self._make_folder.mktemp(kind.name)
-            self._site, self._kind = self._stack.enter_context(site(kind, folder)), kind
+            try:
+                self._site, self._kind = self._stack.enter_context(site(kind, folder)), kind
+            except ProcessError as error:
+                self._broken[kind] = error
+                raise
         return self._site
 
     def close(self) -> None:
@@ -54,14 +72,13 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.when == "call" and not report.passed:
         item.stash[HAS_FAILED] = True
     return report
-
-
-HAS_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture

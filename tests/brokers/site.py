@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import aiomqtt
 import mqtt5
 
 from gateway.config.settings import UpstreamSettings
@@ -42,21 +43,32 @@ class Site:
         assert found, "the broker has accepted no connection"
         return found[-1]
 
-    def wait_until_subscribed(self, count: int) -> None:
-        """The broker has granted so many filters on the last connection."""
-        until(lambda: self._granted() >= count)
+    @asynccontextmanager
+    async def application(self, *filters: str) -> AsyncIterator[aiomqtt.Client]:
+        """At the broker itself, subscribed."""
+        username, password = self.broker.credentials or (None, None)
+        async with aiomqtt.Client(
+            "127.0.0.1",
+            self.broker.port,
+            username=username,
+            password=password,
+            protocol=aiomqtt.ProtocolVersion.V5,
+        ) as client:
+            for topic_filter in filters:
+                await client.subscribe(topic_filter, qos=2)
+            yield client
 
-    def _granted(self) -> int:
+    def wait_until_subscribed(self, *filters: str) -> None:
+        """The broker has granted these on the last connection."""
+        until(lambda: self._granted().issuperset(filters))
+
+    def _granted(self) -> set[str]:
         last = self.tap.last
-        answered = {
-            each.packet_id for each in last.received if isinstance(each, mqtt5.SubAckPacket)
-        }
-        return len({
-            topic_filter.pattern
-            for each in last.sent
-            if isinstance(each, mqtt5.SubscribePacket) and each.packet_id in answered
-            for topic_filter in each.topic_filters
-        })  # fmt: skip
+        answers = [each for each in last.received if isinstance(each, mqtt5.SubAckPacket)]
+        answered = {each.packet_id for each in answers}
+        asked = [each for each in last.sent if isinstance(each, mqtt5.SubscribePacket)]
+        granted = [each.topic_filters for each in asked if each.packet_id in answered]
+        return {each.pattern for filters in granted for each in filters}
 
     def lose_sessions(self) -> None:
         """The broker is killed and has forgotten all when it is back."""
@@ -66,11 +78,17 @@ class Site:
         until(lambda: any(each.connack for each in self.tap.connections[seen:]))
 
 
-def keys_of(broker: type[Broker]) -> list[str]:
+def keys_of(kind: type[Broker], folder: Path) -> list[str]:
     """The lines of [upstream] that it needs, of those keys that this gateway has."""
-    known = {each.name for each in fields(UpstreamSettings)}
-    lines = [key.removeprefix("upstream.") for key in broker.keys]
-    return [line for line in lines if line.split(" ")[0] in known]
+    known = {each.name for each in fields(UpstreamSettings)} - {"username", "password_file"}
+    lines = [key.removeprefix("upstream.") for key in kind.keys]
+    lines = [line for line in lines if line.split(" ")[0] in known]
+    if kind.credentials is not None:
+        username, password = kind.credentials
+        (folder / "password").touch(0o600)
+        (folder / "password").write_text(password, encoding="utf-8")
+        lines += [f'username = "{username}"', f'password_file = "{folder / "password"}"']
+    return lines
 
 
 @contextmanager
@@ -78,7 +96,7 @@ def site(kind: type[Broker], folder: Path, settings: Settings | None = None) -> 
     """All three running; the gateway has connected if the broker speaks MQTT 5."""
     settings = settings or Settings()
     model = None if kind.limits is None else LimitedBroker(kind.limits, settings)
-    config = CONFIG.format(keys="\n".join(keys_of(kind)))
+    config = CONFIG.format(keys="\n".join(keys_of(kind, folder)))
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(kind(folder, settings))
         tap = stack.enter_context(Tap(broker.port, model))

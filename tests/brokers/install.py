@@ -1,0 +1,144 @@
+"""Installs the brokers of the table into the cache, each at its pinned version, and only where it
+is not there yet: `python -m tests.brokers install [NAME ...]`.
+
+Each kind of package is fetched by its own client, with that client's own settings. What fails is
+noted beside it, and the table says so; the next run tries it again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.brokers.adapters import BROKERS
+from tests.brokers.broker import Broker, cache_folder
+
+PROGRAMS = Path(__file__).parent / "programs"
+TIMEOUT_S = 3600.0
+REASON_CHARACTERS = 160
+
+
+class InstallError(Exception):
+    """Why it could not be; one line."""
+
+
+def install(broker: type[Broker]) -> str | None:
+    """Why it could not be installed; None if it is there."""
+    home = broker.home()
+    if (home / "installed").exists() or broker.recipe.kind == "present":
+        return broker.why_not_here()
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    try:
+        for program in broker.recipe.needs:
+            if shutil.which(program) is None:
+                raise InstallError(f"{program}, which its build calls, is not on this machine")
+        _KINDS[broker.recipe.kind](home, broker.recipe.packages)
+    except (InstallError, OSError, subprocess.TimeoutExpired) as error:
+        (home / "failed").write_text(f"{str(error)[:REASON_CHARACTERS]}\n", encoding="utf-8")
+        return broker.why_not_here()
+    (home / "installed").touch()
+    return None
+
+
+def install_all(names: list[str]) -> None:
+    """All, or those that are named; says what it does."""
+    wanted = [each for each in BROKERS if each.name in names or not names]
+    for broker in wanted:
+        if broker.why_not_here() is None:
+            continue
+        sys.stderr.write(f"installing {broker.title} {broker.version} ({broker.recipe})\n")
+        why = install(broker)
+        sys.stderr.write(f"  not installed: {why}\n" if why else f"  in {broker.home()}\n")
+
+
+def _run(*command: str, folder: Path | None = None, **environment: str) -> None:
+    """The last line of what it printed is the reason."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise InstallError(f"{command[0]} is not on this machine")
+    log = cache_folder() / "install.log"
+    with log.open("wb") as output:
+        done = subprocess.run(
+            ["nice", "-n", "19", program, *command[1:]],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode:
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+        told = [line for line in lines if "error" in line.lower()] or [
+            each for each in lines if each
+        ]
+        raise InstallError(f"{command[0]}: {told[0].strip() if told else done.returncode}")
+
+
+def _by_go(home: Path, packages: tuple[str, ...]) -> None:
+    for package in packages:
+        _run("go", "install", package, GOBIN=str(home), GOFLAGS="-mod=mod")
+
+
+def _by_pip(home: Path, packages: tuple[str, ...]) -> None:
+    _run(sys.executable, "-m", "venv", str(home))
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
+    _run(*pip, "--quiet", *packages)
+
+
+def _by_npm(home: Path, packages: tuple[str, ...]) -> None:
+    _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *packages)
+
+
+def _by_cargo(home: Path, packages: tuple[str, ...]) -> None:
+    """In one process, so that a machine stays usable meanwhile."""
+    for package in packages:
+        _run(
+            "cargo", "install", "--locked", "--jobs", "1", "--root", str(home),
+            "--target-dir", str(home / "build"), package,
+        )  # fmt: skip
+    shutil.rmtree(home / "build")
+
+
+def _by_maven(home: Path, packages: tuple[str, ...]) -> None:
+    """The first package is the program of ours that starts it, whose profile has its lower name."""
+    program = packages[0]
+    profile = program.removesuffix("Broker").lower()
+    jars = home / "jars"
+    _run(
+        "mvn", "--quiet", "--batch-mode", "--activate-profiles", profile,
+        "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}",
+        folder=PROGRAMS,
+    )  # fmt: skip
+    source = PROGRAMS / f"{program}.java"
+    _run("javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(home / "classes"), str(source))
+
+
+def _by_deb(home: Path, packages: tuple[str, ...]) -> None:
+    """With what they depend on and is not on this machine, into a folder; nothing is installed."""
+    archives = home / "archives"
+    (archives / "partial").mkdir(parents=True)
+    _run(
+        "apt-get", "install", "--yes", "--no-install-recommends", "--download-only",
+        "--option", "Debug::NoLocking=1", "--option", f"Dir::Cache::archives={archives}",
+        *packages,
+    )  # fmt: skip
+    for archive in sorted(archives.glob("*.deb")):
+        _run("dpkg", "-x", str(archive), str(home / "root"))
+    shutil.rmtree(archives)
+
+
+_KINDS: dict[str, Callable[[Path, tuple[str, ...]], None]] = {
+    "go": _by_go,
+    "pip": _by_pip,
+    "npm": _by_npm,
+    "cargo": _by_cargo,
+    "maven": _by_maven,
+    "deb": _by_deb,
+}
