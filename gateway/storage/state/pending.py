@@ -21,6 +21,8 @@ from typing import Any
 
 from gateway.core.effects import Durable
 from gateway.core.state_records import (
+    AsideDeleted,
+    AsideRecord,
     Change,
     ClientId,
     DueWillDeleted,
@@ -99,6 +101,8 @@ _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
     DueWillDeleted: (DueWillRecord, attrgetter("client_id")),
     PermitRecord: (PermitRecord, attrgetter("client_id")),
     PermitDeleted: (PermitRecord, attrgetter("client_id")),
+    AsideRecord: (AsideRecord, attrgetter("number")),
+    AsideDeleted: (AsideRecord, attrgetter("number")),
 }
 _OF_CLIENT = frozenset(
     {
@@ -120,6 +124,7 @@ _GONE = frozenset(
         FilterDeleted,
         DueWillDeleted,
         PermitDeleted,
+        AsideDeleted,
     }
 )
 _SESSION: Key = (SessionRecord, 0)
