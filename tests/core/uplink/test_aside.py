@@ -458,7 +458,7 @@ def test_one_that_the_journal_does_not_take_and_ends_the_connection_stays_once()
     assert not bench.engine.uplink.aside.is_sending
 
 
-def test_one_that_nobody_takes_stays_and_its_number_is_given_to_no_other() -> None:
+def test_one_that_neither_disk_nor_broker_takes_stays_and_its_number_is_given_to_no_other() -> None:
     bench, before = without_journal()
     bench.lose_broker()
     send_again(bench, 1)
@@ -555,7 +555,7 @@ def test_a_packet_just_as_large_as_the_broker_takes_is_refused_by_what_its_tag_m
 # Overflow
 
 
-def test_beyond_so_many_that_wait_readings_are_parked_also_while_caution_is_on() -> None:
+def test_beyond_so_many_that_wait_readings_are_stored_also_while_caution_is_on() -> None:
     bench = life(ReadingOptions(Acknowledge.UPSTREAM))
     caution = bench.engine.upstream.caution
     caution._ends_instead = True
