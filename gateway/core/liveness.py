@@ -174,7 +174,8 @@ def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
         )
         return
     caution = readings.caution
-    if caution.alone is not None or (caution.is_on and (in_flight or caution.asks)):
+    is_asking = in_flight or caution.asks or caution.pings
+    if caution.alone is not None or (caution.is_on and is_asking):
         return  # until the broker answers
     stranded = in_flight.could_go()
     if stranded is None and not in_flight and not caution.asks:
@@ -200,17 +201,24 @@ def _head_of_waiting(engine: Engine) -> Reading | None:
 def _alone(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     """What was sent alone: all else waits for the answer to it."""
     readings = engine.upstream.publisher
-    alone = readings.caution.alone
-    if readings.is_open and alone is not None:
+    caution = readings.caution
+    alone = caution.alone
+    if not readings.is_open or not caution.is_on:
+        return
+    if alone is not None:
         kind, client_id, name = alone.key
         what = f"the broker has not answered {kind} {client_id or name!r}, behind which all waits"
-        yield OwedAnswer(
-            name=AlarmName.UPLINK_STALLED,
-            kind="alone",
-            mark=SameObject(alone),
-            waits_for=WaitsFor.BROKER,
-            what=what,
-        )
+    elif caution.has_unread and caution.pings and readings.in_flight.has_waiting:
+        what = "the broker has not answered a ping, for which what is to go alone waits"
+    else:
+        return
+    yield OwedAnswer(
+        name=AlarmName.UPLINK_STALLED,
+        kind="alone",
+        mark=(readings.connection, SameObject(alone)),
+        waits_for=WaitsFor.BROKER,
+        what=what,
+    )
 
 
 def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:

@@ -51,7 +51,8 @@ class Bench:
         self.identifiers: dict[str, int] = {}  # of the subscriptions that the broker has
         self.subscribed: set[str] = set()  # what the broker was told, in order
         self._named_by: dict[str, int] = {}  # which SUBSCRIBE came last for a filter
-        self.holds = False  # whether the broker keeps its answers to itself
+        self.holds = False  # whether the broker keeps its answers to itself, but those to pings
+        self.holds_pings = False
         self.refuses: set[str] = set()  # filters it does not grant
         if connected:
             self.connect_broker()
@@ -215,7 +216,11 @@ class Bench:
                 self.identifiers[each.pattern] = (packet.subscription_id or 0) & ~1
         elif isinstance(packet, mqtt5.UnsubscribePacket):
             self.subscribed.difference_update(packet.patterns)
-        if not self.holds:
+        if isinstance(packet, mqtt5.PingReqPacket):
+            # What is to go alone may wait for the answer; other pings tests answer themselves.
+            if self.engine.upstream.caution.is_on and not self.holds_pings:
+                self.from_broker(mqtt5.PingRespPacket().write())
+        elif not self.holds:
             self.answer(packet)
 
     def told(self, kind: type[Kind]) -> list[Kind]:

@@ -364,8 +364,7 @@ class Publisher:
     def found_guilty(self, alone: Alone, count: int) -> list[Output]:
         """The broker ended the connection for it. At QoS 0 it is in flight no more."""
         reading = alone.reading
-        if reading is None:
-            return []
+        assert reading is not None
         self.in_flight.abandon(reading)
         return [ReadingSetAside(reading, ENDS.format(count=count))]
 

@@ -222,7 +222,9 @@ class MqttSession:
             if caution.is_trial_due:
                 outputs += subscriptions.ask_alone(may_be_suspect=True)
         is_filters_turn = self._filters_first and caution.is_trial_due and not is_quiet
-        publisher.gives_way = is_filters_turn and subscriptions.has_suspect
+        publisher.gives_way = (
+            is_filters_turn and not publisher.in_flight.to_release and subscriptions.has_suspect
+        )
         if publisher.in_flight.has_waiting:
             outputs += publisher.pump(now)
         if not publisher.in_flight and not caution.asks:

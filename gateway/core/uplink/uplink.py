@@ -288,8 +288,6 @@ class Uplink:
             return [dropped, *self._tell(reading, news.return_code, now), *self._finished(reading)]
         if news.return_code == ReturnCode.CONGESTION and self._deferred.take(reading, now):
             return [Dropped(news.reason, reading.client_id, news.detail, count=0)]
-        if reading.qos == 0 or reading in self._pending_wills:
-            return [dropped, *self._finished(reading), *self._tell(reading, news.return_code, now)]
         return self._set_aside(reading, news.detail)
 
     def set_aside(self, news: ReadingSetAside, now: float) -> list[Output]:
@@ -304,8 +302,6 @@ class Uplink:
             detail = f"{reading.topic!r}: {news.detail}"
             outputs.append(Dropped(Reason.BROKER_REFUSED, reading.client_id, detail))
             outputs += self._tell(reading, ReturnCode.NOT_SUPPORTED, now)
-        elif reading in self._pending_wills:
-            outputs += self._pending_wills.refused(reading, ReturnCode.NOT_SUPPORTED, now)
         return outputs
 
     def _set_aside(self, reading: Reading, reason: str) -> list[Output]:

@@ -172,13 +172,13 @@ class EndingBroker:
             self.end()
             return False
         is_held = self.holds and not isinstance(packet, mqtt5.PingReqPacket)
-        octets = b"" if is_held else self._answer_to(packet)
-        if octets:
-            self.receive(octets)
+        written = b"" if is_held else self._answer_to(packet)
+        if written:
+            self.receive(written)
         return True
 
-    def receive(self, octets: bytes) -> None:
-        self.take(self.session.receive(octets, self.now))
+    def receive(self, written: bytes) -> None:
+        self.take(self.session.receive(written, self.now))
 
     def _answer_to(self, packet: Any) -> bytes:
         match packet:
@@ -221,7 +221,7 @@ class EndingBroker:
             self.run()
         self.now = max(self.now, until)
 
-    def settle(self, connections_max: int = CONNECTIONS_MAX) -> None:
+    def finish(self, connections_max: int = CONNECTIONS_MAX) -> None:
         """Connect as often as it takes until all that waits has found its end."""
         for _ in range(connections_max):
             if self.session.phase is not UP:
@@ -266,7 +266,7 @@ class EndingBroker:
         packets = [each for each in self.read if isinstance(each, mqtt5.SubscribePacket)]
         return [[each.pattern for each in packet.topic_filters] for packet in packets]
 
-    def told(self, kind: type[Kind]) -> list[Kind]:
+    def reported(self, kind: type[Kind]) -> list[Kind]:
         return [each for each in self.news if isinstance(each, kind)]
 
 

@@ -59,7 +59,7 @@ def test_what_the_broker_does_not_end_the_connection_for_gets_through(
         for number, (topic, qos, client) in enumerate(taken)
     ]
     broker.publish(*readings)
-    broker.settle()
+    broker.finish()
     ended = [*broker.acknowledged, *broker.refused, *broker.set_aside]
     assert sorted(map(id, ended)) == sorted(map(id, readings)), "each once"
     assert set(broker.acknowledged) == {each for each in readings if each.topic not in bad_topics}
@@ -159,7 +159,7 @@ class Story:
 
     def end(self) -> None:
         broker = self.broker
-        broker.settle(CONNECTIONS_MAX)
+        broker.finish(CONNECTIONS_MAX)
         assert not broker.session.publisher.in_flight.has_waiting
         kept = [each for each in self.readings if each.qos]
         ended = [*broker.acknowledged, *broker.refused, *broker.set_aside]

@@ -38,12 +38,14 @@ from tests.core.mqtt.ending_broker import (
 STATE = "tidegate/gh/state"
 
 
-def settled(broker: EndingBroker, *readings: Reading, wants: tuple[str, ...] = ()) -> EndingBroker:
+def brought_to_its_end(
+    broker: EndingBroker, *readings: Reading, wants: tuple[str, ...] = ()
+) -> EndingBroker:
     """All of it sent at once, and brought to its end."""
     broker.connect()
     broker.want(*wants)
     broker.publish(*readings)
-    broker.settle()
+    broker.finish()
     return broker
 
 
@@ -130,11 +132,11 @@ def test_the_cause_is_known_once_a_suspect_has_gone_alone() -> None:
     broker.connect()
     broker.publish(reading("bad"))
     broker.run()
-    assert broker.told(UpstreamEndExplained) == [], "only it was in flight, but not alone"
+    assert broker.reported(UpstreamEndExplained) == [], "only it was in flight, but not alone"
     assert suspects(broker) == ["bad"]
     broker.connect(session_present=True)
     broker.run()
-    assert broker.told(UpstreamEndExplained) == [UpstreamEndExplained()]
+    assert broker.reported(UpstreamEndExplained) == [UpstreamEndExplained()]
 
 
 def test_readings_of_its_client_wait_behind_a_suspect_in_order_and_others_pass() -> None:
@@ -149,7 +151,7 @@ def test_readings_of_its_client_wait_behind_a_suspect_in_order_and_others_pass()
     broker.connect(session_present=True)
     broker.run()
     assert broker.published() == [b"o", b"bad"]
-    broker.settle()
+    broker.finish()
     assert broker.delivered == [b"online", b"online", b"o", b"online", b"online", b"1", b"2"]
 
 
@@ -179,13 +181,13 @@ def test_a_full_queue_behind_a_suspect_has_it_tried_at_once() -> None:
     broker.connect(session_present=True)
     broker.run()
     assert broker.published() == [b"bad"], "the others wait"
-    broker.settle()
+    broker.finish()
     assert [each.payload for each in broker.acknowledged].count(b"behind") == HELD_MAX
     assert set(others) <= set(broker.acknowledged)
 
 
 def test_a_blocked_reading_is_set_aside_unsent_and_a_smaller_one_goes() -> None:
-    broker = settled(EndingBroker(topics("bad")), reading("bad", payload=b"12"))
+    broker = brought_to_its_end(EndingBroker(topics("bad")), reading("bad", payload=b"12"))
     (before,) = broker.set_aside
     broker.publish(blocked := reading("bad", payload=b"123"))
     assert broker.set_aside == [before, blocked]
@@ -197,7 +199,7 @@ def test_a_blocked_reading_is_set_aside_unsent_and_a_smaller_one_goes() -> None:
 
 
 def test_a_block_that_has_ended_is_tried_once_and_then_holds_twice_as_long() -> None:
-    broker = settled(EndingBroker(topics("bad")), reading("bad"))
+    broker = brought_to_its_end(EndingBroker(topics("bad")), reading("bad"))
     now = broker.now = broker.now + BLOCK_S
     again = reading("bad")
     again.received_at = now
@@ -208,7 +210,7 @@ def test_a_block_that_has_ended_is_tried_once_and_then_holds_twice_as_long() -> 
 
 
 def test_a_blocked_topic_that_the_broker_takes_again_is_free() -> None:
-    broker = settled(EndingBroker(topics("bad")), reading("bad"))
+    broker = brought_to_its_end(EndingBroker(topics("bad")), reading("bad"))
     broker.ends_for = topics()
     broker.now += BLOCK_S
     again = reading("bad")
@@ -223,13 +225,13 @@ def test_a_blocked_topic_that_the_broker_takes_again_is_free() -> None:
 def test_a_refusal_followed_by_the_end_blocks_at_once_and_blames_nothing_else(qos: int) -> None:
     broker = EndingBroker(refuses=["bad"])
     good = [reading(f"good/{number}", client="s2") for number in range(3)]
-    settled(broker, reading("bad", qos), *good)
+    brought_to_its_end(broker, reading("bad", qos), *good)
     assert set(broker.acknowledged) == set(good)
     for _ in range(10):
         broker.publish(*(reading("bad", max(qos, 1)) for _ in range(3)))
         good = [reading(f"good/{number}", client="s2") for number in range(3)]
         broker.publish(*good)
-        broker.settle()
+        broker.finish()
         assert set(good) <= set(broker.acknowledged)
     assert ("reading", "s1", "bad") in broker.session.caution.blocked
     assert broker.connections < 10
@@ -261,7 +263,7 @@ def test_a_reading_too_large_for_the_broker_is_refused_alone_and_holds_up_nothin
     broker.publish(large, stored, good := reading("t", client="s4"))
     broker.run()
     assert broker.refused == [large]
-    assert broker.told(Finish) == [Finish(stored)], "nothing else would say that it ended"
+    assert broker.reported(Finish) == [Finish(stored)], "nothing else would say that it ended"
     assert broker.acknowledged == [good]
 
 
@@ -275,7 +277,7 @@ def test_released_readings_for_which_the_broker_ends_the_connection_are_found_on
     good = reading("good", 2, client="g")
     broker.publish(*bad, good)
     broker.ends_for = lambda packet: broker.released_topic(packet) == "bad"
-    broker.settle()
+    broker.finish()
     assert broker.set_aside == bad
     assert broker.acknowledged == [good]
     assert broker.connections <= 1 + 6 * count
@@ -384,7 +386,7 @@ def test_a_stale_reading_is_dropped_before_it_goes_alone() -> None:
     broker.session.publisher.in_flight.start_over()
     old.upstream_qos = 0
     broker.connect(session_present=True)
-    assert broker.told(Dropped) == [
+    assert broker.reported(Dropped) == [
         Dropped(Reason.EXPIRED, old.client_id, "t"),
         Dropped(Reason.EXPIRED, other.client_id, "u"),
     ]
@@ -535,7 +537,7 @@ def test_a_broker_that_got_too_much_is_begun_with_slowly(code: int) -> None:
 
 def test_a_filter_that_ends_the_connection_is_refused_and_the_others_are_granted() -> None:
     wanted = (*(f"f/{number}" for number in range(30)), "bad", "w/#", "+/x")
-    broker = settled(EndingBroker(filters("bad")), reading("t"), wants=wanted)
+    broker = brought_to_its_end(EndingBroker(filters("bad")), reading("t"), wants=wanted)
     assert broker.filters_refused == ["bad"]
     assert broker.granted == set(wanted) - {"bad"}
     assert broker.acknowledged
@@ -543,7 +545,7 @@ def test_a_filter_that_ends_the_connection_is_refused_and_the_others_are_granted
 
 
 def test_a_blocked_filter_is_refused_at_once_until_the_block_ends() -> None:
-    broker = settled(EndingBroker(filters("bad")), wants=("bad", "good"))
+    broker = brought_to_its_end(EndingBroker(filters("bad")), wants=("bad", "good"))
     assert broker.filters_refused == ["bad"]
     broker.want("bad")
     assert broker.filters_refused == ["bad", "bad"]
@@ -558,7 +560,7 @@ def test_a_blocked_filter_is_refused_at_once_until_the_block_ends() -> None:
 
 def test_too_many_filters_in_a_packet_are_halved_until_the_broker_takes_them() -> None:
     wanted = tuple(f"f/{number}" for number in range(100))
-    broker = settled(EndingBroker(more_filters_than(10)), wants=wanted)
+    broker = brought_to_its_end(EndingBroker(more_filters_than(10)), wants=wanted)
     assert broker.granted == set(wanted)
     assert broker.filters_refused == []
     assert max(map(len, broker.subscribed())) <= 10
@@ -575,10 +577,10 @@ def test_an_unsubscribe_that_ends_the_connection_is_given_up() -> None:
     broker.run()
     broker.unwant("bad", "also")
     broker.publish(good := reading("t"))
-    broker.settle()
+    broker.finish()
     assert broker.acknowledged == [good]
     assert broker.at_broker == {"bad", "good"}
-    assert FilterDeleted("bad") in [each.change for each in broker.told(Save)]
+    assert FilterDeleted("bad") in [each.change for each in broker.reported(Save)]
     assert broker.connections <= 1 + STRIKES_MAX * (SHORT_MAX + 1) + 1
 
 
@@ -629,7 +631,7 @@ def test_a_suspected_filter_is_tried_though_readings_keep_coming() -> None:
         broker.answer()
     assert broker.granted == {"f"}
     assert len(broker.acknowledged) > 50
-    broker.settle()
+    broker.finish()
     assert len(broker.acknowledged) == 109
 
 
@@ -740,7 +742,7 @@ def test_a_filter_too_long_to_be_given_up_is_forgotten_and_the_others_are_given_
     broker.run()
     assert broker.at_broker == {"x" * 50, "y", "+/z"}
     assert max(sizes(broker)) <= 40
-    assert [each.change for each in broker.told(Save)].count(FilterDeleted("x" * 50)) == 1
+    assert [each.change for each in broker.reported(Save)].count(FilterDeleted("x" * 50)) == 1
     assert broker.session.caution.alone is None
 
 
@@ -759,7 +761,7 @@ def test_an_own_topic_that_ends_the_connection_is_blocked_the_first_time_it_goes
         if broker.session.own_messages_max != 0:
             broker.say("tidegate/gh/diagnostics")
         broker.run()
-    assert broker.told(OwnTopicBlocked) == [OwnTopicBlocked("tidegate/gh/diagnostics")]
+    assert broker.reported(OwnTopicBlocked) == [OwnTopicBlocked("tidegate/gh/diagnostics")]
     assert broker.connections == SHORT_MAX + 2
     said = broker.session.said
     broker.say("tidegate/gh/diagnostics")
@@ -771,7 +773,7 @@ def test_the_presence_topic_is_left_out_while_it_is_blocked_and_then_tried_alone
     for _ in range(SHORT_MAX + 1):
         broker.connect(session_present=True)
         broker.run()
-    assert broker.told(OwnTopicBlocked) == [OwnTopicBlocked(STATE)]
+    assert broker.reported(OwnTopicBlocked) == [OwnTopicBlocked(STATE)]
     broker.connect(session_present=True)
     broker.publish(good := reading("t"))
     broker.run()
@@ -808,7 +810,7 @@ def test_own_messages_go_one_at_a_time_where_everything_goes_alone() -> None:
 def test_the_topic_that_the_gateway_listens_to_is_found_and_refused_as_a_filter_is() -> None:
     broker = EndingBroker(filters(BIRTH), changed={"topic_prefix": "site/", "own_topic": BIRTH})
     good = reading("t")
-    settled(broker, good, wants=("f", "g"))
+    brought_to_its_end(broker, good, wants=("f", "g"))
     assert set(broker.filters_refused) == {BIRTH}
     assert broker.granted == {"f", "g"}
     assert broker.acknowledged == [good]
@@ -862,10 +864,10 @@ def test_an_oversized_publish_is_read_over_and_acknowledged_in_whatever_pieces_i
     broker = EndingBroker(changed={"packet_bytes_max": 1000})
     broker.connect()
     broker.publish(reading("t"))
-    octets = puback(77) + oversized(qos) + puback(1) + oversized(qos, 10)
+    data = puback(77) + oversized(qos) + puback(1) + oversized(qos, 10)
     answers = []
-    for start in range(0, len(octets), piece):
-        answers += broker.session.receive(octets[start : start + piece], 1.0)
+    for start in range(0, len(data), piece):
+        answers += broker.session.receive(data[start : start + piece], 1.0)
     acknowledged = [each.packet_id for each in only(mqtt5.PubAckPacket, answers)]
     received = [each.packet_id for each in only(mqtt5.PubRecPacket, answers)]
     assert acknowledged == ([9, 10] if qos == 1 else [])
@@ -889,17 +891,17 @@ def test_the_rest_of_an_oversized_publish_is_forgotten_with_its_connection() -> 
 
 
 @pytest.mark.parametrize(
-    "octets",
+    "data",
     [
         b"\x90" + oversized(0)[1:],  # SUBACK
         b"\x36" + oversized(0)[1:],  # QoS 3
         oversized(1)[:3] + b"\xff\xff" + oversized(1)[5:],  # a topic beyond its end
     ],
 )
-def test_what_is_too_large_and_no_publish_ends_the_connection(octets: bytes) -> None:
+def test_what_is_too_large_and_no_publish_ends_the_connection(data: bytes) -> None:
     broker = EndingBroker(changed={"packet_bytes_max": 1000})
     broker.connect()
-    broker.receive(octets)
+    broker.receive(data)
     assert broker.session.phase is CLOSED
 
 
