@@ -74,7 +74,7 @@ DROPPED: dict[Reason, EventLevel] = {
     ),
     Reason.EXPIRED: EventLevel(WARNING, "see journal.message_expiry_s"),
     Reason.MESSAGE_EXPIRED: EventLevel(
-        INFO, "its publisher or [[topic]].deliver_within_s gave it no longer"
+        INFO, "its publisher, or deliver_within_s of [[topic]], gave it no longer"
     ),
     Reason.COALESCED: EventLevel(DEBUG),
     Reason.TOO_MANY_CONNECTS: EventLevel(

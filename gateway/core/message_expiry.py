@@ -66,6 +66,11 @@ class ExpiryClock:
         self._run_ms_at_zero = run_ms - self._machine_ms(now)
         self._began_at = self._seen_at = now
 
+    def paused(self) -> None:
+        """What ran until now may be long: it is saved at once, if it is needed."""
+        if self.due_at < inf:
+            self.due_at = self._seen_at
+
     # A message
 
     def begin(self, left_s: float, now: float) -> Expiry:
@@ -120,10 +125,12 @@ class ExpiryClock:
         machine_ms = self._machine_ms(now)
         is_set = machine_ms + self._unix_ms_at_zero >= CLOCK_IS_SET_MS
         until = self._unnamed_until if is_set else max(self._unnamed_until, self._named_until)
-        if machine_ms / 1000 >= until:
+        if machine_ms / 1000 < until:
+            self._wait_from(now)
+        else:  # a last time, or after a restart it would not be over
             self.due_at = inf
-            return None
-        self._wait_from(now)
+        if until == -inf:
+            return None  # the wall clock was set meanwhile
         return RunTimeRecord(int(machine_ms + self._run_ms_at_zero))
 
     def _wait_from(self, now: float) -> None:

@@ -63,10 +63,11 @@ class ExpiryBench(Bench):
     def _begin(self) -> None:
         self.pauses = ProcessPauses()
         self._store = StateStore(self.database, ["udp"])
-        self._pending = Pending()
+        saved = self.state()
+        self._pending = Pending(saved)
         self.engine = Engine(self._given, self.pauses)
         # Only then is the wall clock looked at, as in the daemon.
-        self.take(self.engine.restore(self.state(), self.at))
+        self.take(self.engine.restore(saved, self.at))
         self.look_at_clock()
         self.connect_broker(session_present=True)
 

@@ -261,6 +261,7 @@ class Downlink:
 
     def paused(self) -> None:
         """The time in which this process stood still counts for messages."""
+        self.expiry_clock.paused()
         self.retained.look_again()
 
     def save_late(self) -> list[Output]:

@@ -658,9 +658,7 @@ class Outbound:
 
 def _dropped_as_over(client_id: ClientId, over: Sequence[Queued | Outstanding]) -> list[Output]:
     topic = over[0].message.topic
-    effects: list[Output] = [
-        Dropped(Reason.MESSAGE_EXPIRED, client_id, repr(topic), count=len(over))
-    ]
+    effects: list[Output] = [Dropped(Reason.MESSAGE_EXPIRED, client_id, topic, count=len(over))]
     for each in over:
         effects += gone(client_id, each)
     return effects
