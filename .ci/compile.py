@@ -65,6 +65,7 @@ MODULES = {
         "effects",
         "engine",
         "events",
+        "message_expiry",
         "process_pauses",
         "state_records",
         "topic_options",

@@ -76,6 +76,9 @@ DROPPED: dict[Reason, EventLevel] = {
         WARNING, "the disk cannot be written, `tidegate doctor --disk` says more"
     ),
     Reason.EXPIRED: EventLevel(WARNING, "see journal.message_expiry_s"),
+    Reason.MESSAGE_EXPIRED: EventLevel(
+        INFO, "its publisher, or deliver_within_s of [[topic]], gave it no longer"
+    ),
     Reason.COALESCED: EventLevel(DEBUG),
     Reason.TOO_MANY_CONNECTS: EventLevel(
         WARNING, "a flood, unless so many sensors are new; see limits.connects_per_s_max"

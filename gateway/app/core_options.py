@@ -127,6 +127,8 @@ def _overridden(default: ReadingOptions, topic: TopicSettings) -> ReadingOptions
         changed["acknowledge"] = Acknowledge(topic.acknowledge)
     if topic.message_expiry_s is not None:
         changed["expiry_s"] = float(topic.message_expiry_s)
+    if topic.deliver_within_s is not None:
+        changed["deliver_within_s"] = float(topic.deliver_within_s)
     if topic.coalesce_retained is not None:
         changed["coalesce_retained"] = topic.coalesce_retained
     if topic.qos0 is not None:

@@ -43,10 +43,11 @@ LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 JOURNAL_BYTES_MIN = 512 * KIB
 VALUES_MAX = 256  # of Home Assistant, named in the file one by one
 DISCOVERY_PREFIX_BYTES_MAX = 128
-# Settings of the journal that a topic filter may have otherwise.
+# What a topic filter may have beside the filter itself.
 PER_TOPIC = (
     "acknowledge",
     "message_expiry_s",
+    "deliver_within_s",
     "coalesce_retained",
     "qos0",
     "qos0_offline",
@@ -365,8 +366,9 @@ HOST = Text(1, 253, forbidden=" /:@")
 TOPIC = Text(1, TOPIC_BYTES_MAX, forbidden="+#")
 _AS_FOR_ALL = "as in [journal]"
 TOPIC_SETTINGS = Table(
-    "topic", "Another treatment of the readings of some topics: the first filter that matches "
-    "decides, and each has one or more of the other keys; repeat the table for more filters",
+    "topic", "Another treatment of the readings and messages of some topics: the first filter that "
+    "matches decides, and each has one or more of the other keys; repeat the table for more "
+    "filters",
     settings=settings.TopicSettings, parts=(
     Key("filter", TopicFilter(TOPIC_BYTES_MAX),
         "The topics as sensors name them, without upstream.topic_prefix",
@@ -375,6 +377,10 @@ TOPIC_SETTINGS = Table(
         default=_AS_FOR_ALL, example='"journal"'),
     Key("message_expiry_s", EXPIRY_S, "journal.message_expiry_s for these topics",
         default=_AS_FOR_ALL, example="86400"),
+    Key("deliver_within_s", EXPIRY_S,
+        "How long a message to sensors on these topics may wait before it is dropped, if its "
+        "publisher gave it no Message Expiry Interval, 0 for ever",
+        default="0", example="3600"),
     Key("coalesce_retained", Boolean(), "journal.coalesce_retained for these topics",
         default=_AS_FOR_ALL, example="true"),
     Key("qos0", QOS_0, "journal.qos0 for these topics", default=_AS_FOR_ALL, example='"store"'),

@@ -160,6 +160,7 @@ class TopicSettings:
     filter: str
     acknowledge: Acknowledge | None = None
     message_expiry_s: int | None = None
+    deliver_within_s: int | None = None
     coalesce_retained: bool | None = None
     qos0: Qos0 | None = None
     qos0_offline: Qos0Offline | None = None

@@ -41,6 +41,7 @@ class Reason(Enum):
     JOURNAL_FULL = "journal_full"
     JOURNAL_FAILED = "journal_failed"
     EXPIRED = "expired"
+    MESSAGE_EXPIRED = "message_expired"
     COALESCED = "coalesced"
     TOO_MANY_CONNECTS = "too_many_connects"
     TOO_MANY_PACKETS = "too_many_packets"

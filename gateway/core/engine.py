@@ -77,6 +77,7 @@ from gateway.core.events import (
     SubscriptionGranted,
     UnsubscribeFrom,
 )
+from gateway.core.message_expiry import ExpiryClock
 from gateway.core.mqtt.session import MqttSession
 from gateway.core.operator import Operator
 from gateway.core.options import EngineOptions as EngineOptions
@@ -117,6 +118,8 @@ class Engine:
         self.downlink = Downlink(
             client_table=self.client_table,
             upstream=self.upstream,
+            topic_options=topic_options,
+            expiry_clock=ExpiryClock(pauses or ProcessPauses()),
             retained=Retained(options.retained_messages_max, options.retained_bytes_max),
             options=options.session,
             saves=options.saves,
@@ -230,8 +233,11 @@ class Engine:
         return self._apply(self.uplink.uncongested(now), now)
 
     def set_wall_clock(self, unix_ms_at_zero: float) -> None:
-        """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings."""
+        """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings and
+        for messages of a former run.
+        """
         self.upstream.publisher.set_wall_clock(unix_ms_at_zero)
+        self.downlink.set_wall_clock(unix_ms_at_zero)
 
     def sensors_closed(self, now: float) -> list[Effect]:
         """Nothing is received from sensors any more: what they might have acknowledged is saved."""
@@ -306,6 +312,7 @@ class Engine:
         self.client_table.paused(now)
         self._acceptor.half_open.paused(now)
         self.discovery.paused(seconds, now)
+        self.downlink.paused()
         return self._apply(self.upstream.paused(seconds, now), now)
 
     def handle_time(self, now: float) -> list[Effect]:

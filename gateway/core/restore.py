@@ -45,6 +45,7 @@ def restore(
     effects: list[Output] = []
     waiting = 0
     hearing: list[ClientRecord] = []
+    downlink.expiry_clock.go_on_from(saved.run_ms, now)
     for client in saved.clients:
         row = client.session
         at_address = client_table.on_link(row.link)
@@ -53,7 +54,13 @@ def restore(
             effects.append(Save(SessionDeleted(row.client_id)))
             continue
         session = acceptor.new_session(row.client_id, Peer(row.link, row.address))
-        session.restore(client, now, is_here=is_here, send_at=now + SPREAD_S * waiting)
+        session.restore(
+            client,
+            now,
+            is_here=is_here,
+            send_at=now + SPREAD_S * waiting,
+            expiry_clock=downlink.expiry_clock,
+        )
         waiting += session.outbound.waiting > 0
         client_table.sessions[row.client_id] = session
         hearing.append(client)
@@ -62,7 +69,8 @@ def restore(
             client_table.schedule(session)
         else:
             client_table.note_absence(session, now)
-    downlink.restore((each for client in hearing for each in client.subscriptions), saved.retained)
+    subscriptions = (each for client in hearing for each in client.subscriptions)
+    downlink.restore(subscriptions, saved.retained, now)
     upstream.restore(saved.packets, saved.filters)
     return effects
 

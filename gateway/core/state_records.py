@@ -87,6 +87,24 @@ class SubscriptionDeleted:
     topic_filter: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiryRecord:
+    """Of a message that is not for ever: it had `left_ms` when the gateway had run for `run_ms` in
+    all its runs, and the wall clock said `unix_ms`; 0 where that was not set.
+    """
+
+    left_ms: int
+    run_ms: int
+    unix_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeRecord:
+    """How long the gateway has run, in all its runs; written only where it is needed."""
+
+    run_ms: int
+
+
 @dataclass(slots=True)  # not frozen, like what is made for every message in effects.py
 class MessageRecord:
     """A QoS 1 or 2 message that its client has not acknowledged; `position` is its place in the
@@ -100,12 +118,16 @@ class MessageRecord:
     qos: int
     retain: bool = False
     is_released: bool = False
+    expiry: ExpiryRecord | None = None
 
 
 @dataclass(slots=True)
 class MessageDeleted:
+    """`expires`: its record had an expiry."""
+
     client_id: ClientId
     position: int
+    expires: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +138,7 @@ class RetainedRecord:
     payload: bytes
     qos: int
     is_exact: bool = True
+    expiry: ExpiryRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +263,7 @@ Change = (
     | PermitDeleted
     | AsideRecord
     | AsideDeleted
+    | RunTimeRecord
 )
 
 
@@ -264,6 +288,7 @@ class StateRecords:
     due_wills: list[DueWillRecord] = field(default_factory=list)
     permits: list[ClientId] = field(default_factory=list)
     aside: list[AsideRecord] = field(default_factory=list)
+    run_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""When a reading counts as safe, and how long it is worth keeping: by its topic.
+"""When a reading counts as safe, and how long it is worth keeping, as are messages: by its topic.
 
 The first of the operator's filters that matches a topic decides; else the gateway's own rules do.
 What is said below `tidegate/` is believed to be the gateway's: who is there, what is ingested. A
@@ -38,6 +38,7 @@ class ReadingOptions:
     # acknowledges is kept.
     keeps: bool = False
     is_refused: bool = False
+    deliver_within_s: float = 0.0  # a message that says nothing of it; 0: whenever
     # By QoS: whether a reading goes to the broker at once, if nothing is in its way.
     goes_straight: tuple[bool, bool, bool] = field(init=False)
     # Whether it may go to the journal when the broker takes too long.
@@ -75,6 +76,11 @@ class OptionsByTopic:
         for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
             self._places.put(topic_filter, place)
         self._known: dict[str, ReadingOptions] = {}
+
+    @property
+    def limits_delivery(self) -> bool:
+        """Whether messages of some topic are to be delivered within a time."""
+        return any(options.deliver_within_s for _, options in self._overrides)
 
     def of(self, topic: str) -> ReadingOptions:
         if topic.startswith(RESERVED):

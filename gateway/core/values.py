@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from zlib import crc32
 
+from gateway.core.message_expiry import Expiry
 from gateway.core.state_records import ClientId
 
 
@@ -24,6 +25,7 @@ class Message:
     payload: bytes
     qos: int = 0
     retain: bool = False
+    expiry: Expiry | None = None  # None: it is never over
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +87,7 @@ class Publication:
     limit. `connection`: the one it came on (last), on which alone it may be acknowledged;
     `is_safe`: it is in good hands, but that connection was gone.
     `unsaved`: positions, by client, of copies to be saved later; None: each is saved as it comes.
+    `expiry_s`: what is left of the time that its publisher gave it, if it did.
     """
 
     message: Message
@@ -94,6 +97,7 @@ class Publication:
     connection: int = field(default=0, compare=False)
     is_safe: bool = field(default=False, compare=False)
     unsaved: dict[ClientId, int] | None = field(default=None, compare=False)
+    expiry_s: int | None = None
 
 
 def contents_of(topic: str, payload: bytes, qos: int) -> int:

@@ -64,8 +64,8 @@ class SavedWorld(World):
                 row.topic_filter: row.qos for row in client.subscriptions
             } == session._subscribing.filters
         retained = engine.downlink.retained
-        kept = [each for part in ("#", "$s") for each in retained.matching(part, 0)]
-        exact = [each for part in ("#", "$s") for each in retained.matching(part, 3)]  # > 2
+        kept = [each for part in ("#", "$s") for each in retained.matching(part, 0, 0.0)]
+        exact = [each for part in ("#", "$s") for each in retained.matching(part, 3, 0.0)]  # > 2
         assert {row.topic: row for row in saved.retained} == {
             each.topic: RetainedRecord(each.topic, each.payload, each.qos, each in exact)
             for each in kept

@@ -76,8 +76,8 @@ def will_of_one_that_said_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     restore = Outbound.restore
 
-    def mutant(self: Outbound, _saved: Any, next_position: int) -> None:
-        restore(self, [], next_position)
+    def mutant(self: Outbound, _saved: Any, *rest: Any) -> None:
+        restore(self, [], *rest)
 
     monkeypatch.setattr(Outbound, "restore", mutant)
 

@@ -15,6 +15,9 @@ that are known at the QoS for which it asks, the others when the broker is back.
 again only if they changed while we were away, and without the flag, as an update. What was not
 confirmed by the broker within `REPLAY_WINDOW_S` after a reconnect is no longer retained.
 
+A message may have a time (message_expiry.py): its publisher's, or else the operator's for its
+topic.
+
 Limits: those of the sessions, of `Retained`, and of a message: one too large for a client's frame
 is dropped.
 """
@@ -47,6 +50,7 @@ from gateway.core.events import (
     SubscriptionGranted,
     UnsubscribeFrom,
 )
+from gateway.core.message_expiry import Expiry, ExpiryClock
 from gateway.core.mqtt.session import UP, MqttSession
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import LISTENING, Session
@@ -56,6 +60,7 @@ from gateway.core.state_records import (
     SubscriptionDeleted,
     SubscriptionRecord,
 )
+from gateway.core.topic_options import OptionsByTopic
 from gateway.core.values import Message, Publication, SubscribeTo
 from gateway.frames import ReturnCode
 
@@ -71,8 +76,13 @@ class Downlink:
         retained: Retained,
         options: SessionOptions,
         saves: bool,
+        topic_options: OptionsByTopic,
+        expiry_clock: ExpiryClock,
     ) -> None:
         """`saves`: there is a disk."""
+        self.expiry_clock = expiry_clock
+        self._topic_options = topic_options
+        self._limits_delivery = topic_options.limits_delivery
         self.subscriptions = Subscriptions()
         self.pending = PendingSubscriptions()
         self.retained = retained
@@ -90,13 +100,16 @@ class Downlink:
         self._not_saved = WriteBehind()
 
     def restore(
-        self, subscriptions: Iterable[SubscriptionRecord], retained: list[RetainedRecord]
+        self,
+        subscriptions: Iterable[SubscriptionRecord],
+        retained: list[RetainedRecord],
+        now: float,
     ) -> None:
         """What a former life left. Who heard then is no newcomer."""
         self.subscriptions.restore(subscriptions)
         for topic_filter, qos in self.subscriptions.covering.items():
             self._upstream.subscriptions.want(topic_filter, qos, retained=True)
-        self.retained.restore(retained)
+        self.retained.restore(retained, self.expiry_clock, now)
 
     def subscribe_own_topic(self, topic_filter: str) -> list[Output]:
         """Subscribe to what the gateway listens to for itself; the upstream session hears it."""
@@ -143,7 +156,7 @@ class Downlink:
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         self._welcome(asked, now)
-        retained = self.retained.matching(asked.topic_filter, asked.qos)
+        retained = self.retained.matching(asked.topic_filter, asked.qos, now)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Output] = []
         for message in retained:
@@ -162,6 +175,8 @@ class Downlink:
 
     def arrived(self, publication: Publication, now: float) -> list[Output]:
         message = publication.message
+        if publication.expiry_s is not None or self._limits_delivery:
+            message.expiry = self._expiry_of(message.topic, publication.expiry_s, now)
         found: KeepResult | None = None
         effects: list[Output] = []
         if self._is_retained(message):
@@ -226,14 +241,28 @@ class Downlink:
     # Time
 
     def wake_at(self) -> float:
-        return min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
+        wake_at = min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
+        return min(wake_at, min(self.retained.due_at, self.expiry_clock.due_at))
 
     def handle_time(self, now: float) -> list[Output]:
         effects = self._not_saved.save(now) + self._save_all(self.pending.due(now))
+        effects += self.retained.sweep(now)
+        run_time = self.expiry_clock.handle_time(now)
+        if run_time is not None:
+            effects.append(Save(run_time))
         if now < self._confirm_until:
             return effects
         self._confirm_until = inf
         return effects + self.retained.forget_unconfirmed()
+
+    def set_wall_clock(self, unix_ms_at_zero: float) -> None:
+        if self.expiry_clock.set_wall_clock(unix_ms_at_zero):
+            self.retained.look_again()
+
+    def paused(self) -> None:
+        """The time in which this process stood still counts for messages."""
+        self.expiry_clock.paused()
+        self.retained.look_again()
 
     def save_late(self) -> list[Output]:
         """All that is not saved, now."""
@@ -310,7 +339,7 @@ class Downlink:
             return [too_large]
         effects: list[Output] = []
         sessions, schedule = self._sessions, self._clients.schedule
-        message = Message(message.topic, message.payload)
+        message = Message(message.topic, message.payload, expiry=message.expiry)
         for client_id, _ in matches:
             session = sessions[client_id]
             sent = session.deliver(message, now)
@@ -341,7 +370,9 @@ class Downlink:
             qos = min(qos, message.qos)
             same = alike.get(qos)
             if same is None:
-                same = alike[qos] = Message(message.topic, message.payload, qos)
+                same = alike[qos] = Message(
+                    message.topic, message.payload, qos, expiry=message.expiry
+                )
             effects += self._give(self._sessions[client_id], same, publication, now)
         return effects
 
@@ -351,6 +382,8 @@ class Downlink:
         if too_large is not None:
             return [too_large]
         self.delivered[message.qos] += 1
+        if self._limits_delivery:
+            message.expiry = self._expiry_of(message.topic, None, now)
         outputs = session.deliver(message, now)
         return [*self.save_late(), SessionOutput(session.client_id, outputs)]
 
@@ -408,7 +441,7 @@ class Downlink:
             is_new = any(since((client_id, each), -inf) > newest for each in filters)
             if is_new or found is None or not found.is_full:
                 qos = min(qos, message.qos)
-                copy = Message(topic=message.topic, payload=message.payload, qos=qos, retain=is_new)
+                copy = Message(message.topic, message.payload, qos, is_new, message.expiry)
                 effects += self._give(self._sessions[client_id], copy, publication, now)
         return effects
 
@@ -436,8 +469,15 @@ class Downlink:
             return [too_large]
         qos = min(qos, message.qos)
         self.delivered[qos] += 1
-        copy = Message(message.topic, message.payload, qos, retain=True)
+        copy = Message(message.topic, message.payload, qos, retain=True, expiry=message.expiry)
         return session.deliver(copy, now, is_held=is_held)
+
+    def _expiry_of(self, topic: str, expiry_s: int | None, now: float) -> Expiry | None:
+        """What its publisher gave it, or else the operator gives what is on this topic."""
+        if expiry_s is not None:
+            return self.expiry_clock.begin(expiry_s, now)
+        within_s = self._topic_options.of(topic).deliver_within_s
+        return self.expiry_clock.begin(within_s, now) if within_s else None
 
     def _too_large(self, message: Message) -> Dropped | None:
         if (

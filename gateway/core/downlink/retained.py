@@ -10,6 +10,9 @@ here is saved, and comes back unconfirmed.
 A subscription of ours brings a message at its own QoS if that of the publication is higher. What is
 known so is not *exact*: who asks for a higher QoS has to wait for what the broker says to that.
 
+What its publisher gave a time (message_expiry.py) is handed to nobody after that; then it goes from
+here and from the disk, within `SWEEP_S`.
+
 Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is counted and said.
 """
 
@@ -17,9 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 
 from gateway.core.effects import Save
 from gateway.core.events import Output
+from gateway.core.message_expiry import Expiry, ExpiryClock, is_over, saved
 from gateway.core.state_records import RetainedDeleted, RetainedRecord
 from gateway.core.topic_trie import TopicTree
 from gateway.core.values import Message
@@ -35,6 +40,7 @@ class KeepResult:
 
 NEW = KeepResult(-1)  # another value than before, or the first
 SAME = KeepResult(2)
+SWEEP_S = 1.0  # no more often all that have a time are looked at
 FULL = KeepResult(-1, is_full=True)
 
 
@@ -44,13 +50,28 @@ class _Entry:
     is_exact: bool  # else it was published at this QoS or at a higher one
     confirmed: bool = True
 
+    def row(self) -> RetainedRecord:
+        message = self.message
+        return RetainedRecord(
+            topic=message.topic,
+            payload=message.payload,
+            qos=message.qos,
+            is_exact=self.is_exact,
+            expiry=saved(message.expiry),
+        )
+
 
 class Retained:
+    """`due_at`: when one of them may be over."""
+
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self._bytes = 0
         self._entries: TopicTree[_Entry] = TopicTree()
+        self.due_at = inf
+        self._expiring: dict[str, Expiry] = {}  # by topic
+        self._sweep_from = -inf
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,10 +90,12 @@ class Retained:
     def size_bytes(self) -> int:
         return self._bytes
 
-    def restore(self, saved: list[RetainedRecord]) -> None:
+    def restore(self, saved: list[RetainedRecord], expiry_clock: ExpiryClock, now: float) -> None:
         """What a former life kept, as far as there is room."""
         for row in saved:
             message = Message(row.topic, row.payload, row.qos, retain=True)
+            if row.expiry is not None:
+                message.expiry = expiry_clock.restored(row.expiry, now)
             entry = _Entry(message, row.is_exact, confirmed=False)
             if self._has_room(row.topic, row.payload):
                 self._put(entry)
@@ -85,23 +108,24 @@ class Retained:
         entry = self._entries.get(topic)
         if entry is not None and entry.message.payload == payload:
             entry.confirmed = True
-            return self._keep_same(entry, message.qos, is_exact=is_exact)
+            return self._keep_same(entry, message, is_exact=is_exact)
         effects = self.forget(topic)
         if not payload:
             return (SAME if entry is None else NEW), effects
         if not self._has_room(topic, payload):
             return FULL, effects
-        self._put(_Entry(Message(topic, payload, message.qos, retain=True), is_exact))
-        return NEW, [
-            Save(RetainedRecord(topic=topic, payload=payload, qos=message.qos, is_exact=is_exact))
-        ]
+        kept = Message(topic, payload, message.qos, retain=True, expiry=message.expiry)
+        entry = _Entry(kept, is_exact)
+        self._put(entry)
+        return NEW, [Save(entry.row())]
 
-    def matching(self, topic_filter: str, qos: int) -> list[Message]:
+    def matching(self, topic_filter: str, qos: int, now: float) -> list[Message]:
         """As far as they are known for one who asks for this QoS."""
         return [
             entry.message
             for _, entry in self._entries.under(topic_filter)
-            if entry.is_exact or entry.message.qos >= qos
+            if (entry.is_exact or entry.message.qos >= qos)
+            and not is_over(entry.message.expiry, now)
         ]
 
     def topics_under(self, topic_filter: str) -> list[str]:
@@ -112,6 +136,7 @@ class Retained:
         if entry is None:
             return []
         self._bytes -= len(topic) + len(entry.message.payload)
+        self._expiring.pop(topic, None)
         return [Save(RetainedDeleted(topic))]
 
     def require_validation(self) -> None:
@@ -124,23 +149,36 @@ class Retained:
         gone = [topic for topic, entry in self._entries.all() if not entry.confirmed]
         return [effect for topic in gone for effect in self.forget(topic)]
 
+    def sweep(self, now: float) -> list[Output]:
+        """What is over is gone."""
+        if now < self.due_at:
+            return []
+        over = [topic for topic, expiry in self._expiring.items() if expiry.is_over(now)]
+        effects = [effect for topic in over for effect in self.forget(topic)]
+        self._sweep_from = now + SWEEP_S
+        self.look_again()
+        return effects
+
+    def look_again(self) -> None:
+        """A clock may say otherwise than before."""
+        earliest = min((expiry.over_at() for expiry in self._expiring.values()), default=inf)
+        self.due_at = max(earliest, self._sweep_from)
+
     def _keep_same(
-        self, entry: _Entry, qos: int, *, is_exact: bool
+        self, entry: _Entry, again: Message, *, is_exact: bool
     ) -> tuple[KeepResult, list[Output]]:
-        """The same value again; it may be known better now."""
+        """The same value again; it may be known better now, or last longer."""
         message, was_exact = entry.message, entry.is_exact
-        known_qos = message.qos
+        qos, known_qos = again.qos, message.qos
+        is_renewed = message.expiry is not again.expiry
+        if is_renewed:
+            message.expiry = again.expiry
+            self._note_expiry(message)
         if (qos <= known_qos and not is_exact) or (qos, is_exact) == (known_qos, was_exact):
-            return SAME, []
+            return SAME, [Save(entry.row())] if is_renewed else []
         message.qos, entry.is_exact = qos, is_exact
         found = SAME if was_exact else KeepResult(known_qos)
-        return found, [
-            Save(
-                RetainedRecord(
-                    topic=message.topic, payload=message.payload, qos=qos, is_exact=is_exact
-                )
-            )
-        ]
+        return found, [Save(entry.row())]
 
     def _has_room(self, topic: str, payload: bytes) -> bool:
         size = len(topic) + len(payload)
@@ -150,3 +188,11 @@ class Retained:
         message = entry.message
         self._bytes += len(message.topic) + len(message.payload)
         self._entries.put(message.topic, entry)
+        if message.expiry is not None:
+            self._note_expiry(message)
+
+    def _note_expiry(self, message: Message) -> None:
+        self._expiring.pop(message.topic, None)
+        if message.expiry is not None:
+            self._expiring[message.topic] = message.expiry
+            self.due_at = min(self.due_at, max(message.expiry.over_at(), self._sweep_from))

@@ -18,6 +18,7 @@ from math import inf
 
 from gateway.core.effects import DeliveryComplete, Save, WhenSaved
 from gateway.core.events import Output
+from gateway.core.message_expiry import saved
 from gateway.core.state_records import MessageRecord
 from gateway.core.values import Publication
 
@@ -47,6 +48,7 @@ class WriteBehind:
                 continue
             assert publication.unsaved is not None, "what is here is saved here alone"
             topic, payload = publication.message.topic, publication.message.payload
+            expiry = saved(publication.message.expiry)
             for client_id, position in publication.unsaved.items():
                 effects.append(
                     Save(
@@ -56,6 +58,7 @@ class WriteBehind:
                             topic=topic,
                             payload=payload,
                             qos=1,
+                            expiry=expiry,
                         )
                     )
                 )

@@ -7,7 +7,8 @@ and clients: to encode their names takes as long as to look them up, and with ve
 the slower way.
 
 A PUBLISH from the broker is read here if it is plain: no properties but the identifiers of our
-subscriptions. Tests hold both against the codec package octet by octet.
+subscriptions and the Message Expiry Interval. Tests hold both against the codec package octet by
+octet.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ LENGTH_OCTETS = 2  # before a text (MQTT 5, 1.5.4)
 DIGITS_MAX = 20  # of a number of 64 bits
 REMAINING_LENGTH_OCTETS = 4  # at most (MQTT 5, 2.1.4)
 SUBSCRIPTION_IDENTIFIER = 0x0B
+MESSAGE_EXPIRY_INTERVAL = 0x02
+EXPIRY_OCTETS = 5  # with its identifier (MQTT 5, 3.3.2.3.3)
 NO_PACKET_ID = 0
 
 _QOS_MAX = 2
@@ -273,6 +276,7 @@ class ReceivedPublish:
     is_dup: bool
     packet_id: int
     identifiers: Sequence[int]
+    expiry_s: int | None = None
 
 
 def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | None:
@@ -293,8 +297,18 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
     if data[properties] & _MORE or payload_at > end:
         return None
     identifiers = _identifiers(data, properties + 1, payload_at) if data[properties] else _NONE
+    expiry_s: int | None = None
     if identifiers is None:
-        return None
+        # Looked for only now, so that it costs nothing where there is none.
+        place = _expiry_place(data, properties + 1, payload_at)
+        if place < 0:
+            return None
+        before = _identifiers(data, properties + 1, place)
+        behind = _identifiers(data, place + EXPIRY_OCTETS, payload_at)
+        if before is None or behind is None:
+            return None
+        identifiers = [*before, *behind]
+        expiry_s = int.from_bytes(data[place + 1 : place + EXPIRY_OCTETS])
     packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else NO_PACKET_ID
     try:
         topic = data[at:topic_end].decode()
@@ -309,7 +323,18 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
         is_dup=flags & 8 > 0,
         packet_id=packet_id,
         identifiers=identifiers,
+        expiry_s=expiry_s,
     )
+
+
+def _expiry_place(data: bytes, at: int, end: int) -> int:
+    """Where the Message Expiry Interval is, behind identifiers of subscriptions alone; else -1."""
+    while at < end and data[at] == SUBSCRIPTION_IDENTIFIER:
+        at += 1
+        while at < end and data[at] & _MORE:
+            at += 1
+        at += 1
+    return at if at + EXPIRY_OCTETS <= end and data[at] == MESSAGE_EXPIRY_INTERVAL else -1
 
 
 def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
@@ -351,4 +376,5 @@ def publication_of(packet: mqtt5.PublishPacket) -> ReceivedPublish:
         is_dup=packet.duplicate,
         packet_id=packet.packet_id or NO_PACKET_ID,
         identifiers=packet.subscription_ids,
+        expiry_s=packet.message_expiry_interval,
     )

@@ -68,6 +68,8 @@ class Receiver:
         )
         replay = is_replay(received.identifiers, retain=retain)
         publication = Publication(message, received.packet_id, replay)
+        if received.expiry_s is not None:
+            publication.expiry_s = received.expiry_s
         if qos:
             repeated = self._repeated(publication, received)
             if repeated is not None:

@@ -27,6 +27,7 @@ from math import inf
 
 from gateway.core.effects import ConnectSaved, Save, Send, StateChanged, WhenSaved
 from gateway.core.events import Output, PublishWill
+from gateway.core.message_expiry import ExpiryClock
 from gateway.core.session.inbound import Inbound
 from gateway.core.session.options import PredefinedTopics, SessionOptions, deadline_s
 from gateway.core.session.outbound import Outbound
@@ -111,7 +112,15 @@ class SessionLifecycle:
     def will(self) -> Will | None:
         return None if self._will_handshake is None else self._will_handshake.will
 
-    def restore(self, saved: ClientRecord, now: float, *, is_here: bool, send_at: float) -> None:
+    def restore(
+        self,
+        saved: ClientRecord,
+        now: float,
+        *,
+        is_here: bool,
+        send_at: float,
+        expiry_clock: ExpiryClock,
+    ) -> None:
         """What a former life left. Every client has its full time again: that it was silent while
         we were down proves nothing. `is_here`: it may still be at its address, and if it listens
         there, is sent from `send_at` on what waits for it.
@@ -128,7 +137,7 @@ class SessionLifecycle:
         told = Announced.NUMBER if is_connected else Announced.NOTHING
         self._topics.restore(saved.topics, row.next_topic_id, told)
         self._subscribing.restore(saved.subscriptions)
-        self.outbound.restore(saved.messages, row.next_position)
+        self.outbound.restore(saved.messages, row.next_position, expiry_clock, now)
         self._row = hash(row)
         self._saved_state, self._saved_positions = row.state, row.next_position
         self.last_received_at = now

@@ -21,6 +21,9 @@ Rule 5: to an address from which nobody has answered goes no more than `egress_b
         does not fit waits in its place, and REGISTER or PINGREQ asks for a word, `retry_count_max`
         times.
 
+Rule 6: a message whose time is over before a PUBLISH of it went out is dropped and counted. What is
+        under way is completed.
+
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
 and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey
 when it returns) or the newest (where each one builds on those before). A message
@@ -31,11 +34,13 @@ times, then dropped and counted: it must not stand before the others for ever. B
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Save, Send, WhenSaved
 from gateway.core.events import Output
+from gateway.core.message_expiry import ExpiryClock, is_over
 from gateway.core.session.egress_budget import (
     PUBREL_BYTES,
     QUESTION_BYTES,
@@ -149,7 +154,7 @@ class Outbound:
         if egress_budget is not None and not egress_budget.is_open(now):
             return self._deliver_later(message, client_id, peer, now, publication)
         if self.outstanding is not None or self._outbox:
-            return self.keep(message, client_id, publication)
+            return self.keep(message, client_id, now, publication)
         reference = self._topics.reference(message.topic)
         if reference is not None and message.qos == 0:
             if egress_budget is not None:
@@ -171,7 +176,11 @@ class Outbound:
         return self._publish(current, client_id, peer, now) + kept
 
     def keep(
-        self, message: Message, client_id: ClientId, publication: Publication | None = None
+        self,
+        message: Message,
+        client_id: ClientId,
+        now: float,
+        publication: Publication | None = None,
     ) -> list[Output]:
         """Queue the message behind the others."""
         if self._outbox is None:
@@ -182,6 +191,9 @@ class Outbound:
             queued.position = self._take_position()
             effects += saving(client_id, queued)
         self._outbox.put(queued)
+        over = self._outbox.take_over(now)
+        if over:
+            effects += _dropped_as_over(client_id, over)
         dropped, detail = self._outbox.excess()
         if not dropped:
             return effects
@@ -201,7 +213,7 @@ class Outbound:
         if message.qos == 0 and self.is_address_validated:
             detail = f"more than {self._options.egress_bytes_per_s_max} bytes/s"
             return [Dropped(Reason.EGRESS_FULL, client_id, detail)]
-        effects = self.keep(message, client_id, publication)
+        effects = self.keep(message, client_id, now, publication)
         if self.outstanding is None:
             effects += self._next(client_id, peer, now)
         return effects
@@ -217,7 +229,7 @@ class Outbound:
         topic = current.message.topic
         if frame.return_code == ReturnCode.ACCEPTED:
             self._topics.register(topic)
-            return self._publish(current, client_id, peer, now) if self._is_listening else []
+            return self._go_on_with(current, client_id, peer, now) if self._is_listening else []
         if current.is_congested(frame.return_code, self._options.retry_count_max):
             return []
         self._topics.refuse(topic)
@@ -286,6 +298,8 @@ class Outbound:
         if current is None:
             self.due_at = None
             return self._next(client_id, peer, now)
+        if current.is_over(now):
+            return self._drop_over(current, client_id, peer, now)
         current.tries = 0
         return self._send(current, client_id, peer, now)
 
@@ -301,8 +315,7 @@ class Outbound:
         sent_at = (inf if self.due_at is None else self.due_at) - self._options.retry_after_s
         if current is None or now < sent_at + ASKED_AGAIN_S:
             return []
-        current.tries = 0
-        return self._send(current, client_id, peer, now)
+        return self.resume(client_id, peer, now)
 
     def moved(self, now: float) -> None:
         """What is under way went to where the client is no more: it is time to send it again."""
@@ -318,7 +331,8 @@ class Outbound:
         current = self.outstanding
         if self._egress_budget is not None and self._egress_budget.is_short:
             return self._ask(peer, now) or None
-        if current is None:  # restored with what waits for its turn, or held back
+        # Restored with what waits for its turn, or held back; or too late.
+        if current is None or current.is_over(now):
             return self.resume(client_id, peer, now)
         if current.tries >= self._options.retry_count_max:
             return None
@@ -340,7 +354,7 @@ class Outbound:
         if current.stage is not SAVING:
             return []
         current.stage = REGACK  # or what `_publish` finds
-        return self._publish(current, news.client_id, peer, now) if self._is_listening else []
+        return self._go_on_with(current, news.client_id, peer, now) if self._is_listening else []
 
     def end(self, client_id: ClientId) -> list[Output]:
         """The session is over, and what waits for its client with it."""
@@ -351,7 +365,9 @@ class Outbound:
             effects += let_go(client_id, queued.publication)
         return effects
 
-    def restore(self, saved: list[MessageRecord], next_position: int) -> None:
+    def restore(
+        self, saved: list[MessageRecord], next_position: int, expiry_clock: ExpiryClock, now: float
+    ) -> None:
         """What a former life of the gateway left, in order; the first one may have gone out."""
         if saved:
             self._durable_to = self._restored_to = saved[-1].position
@@ -362,6 +378,8 @@ class Outbound:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
             )
+            if each.expiry is not None:
+                message.expiry = expiry_clock.restored(each.expiry, now)
             is_first = self.outstanding is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)
@@ -422,16 +440,20 @@ class Outbound:
     def _next(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """Send from the outbox until something must be acknowledged, or it is enough."""
         effects: list[Output] = []
+        over: list[Queued] = []
         while self._outbox and self.outstanding is None and not self.is_enough(now):
+            if is_over(self._outbox.head.message.expiry, now):
+                over.append(self._outbox.take())
+                continue
             wait_s = 0.0 if self._egress_budget is None else self._egress_budget.wait_s(now)
             if wait_s:
                 self.due_at = now + wait_s
-                return effects
+                break
             queued = self._outbox.take()
             effects += self._start(queued, client_id, peer, now)
         if not self._outbox:
             self._outbox = None
-        return effects
+        return _dropped_as_over(client_id, over) + effects if over else effects
 
     def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         message = queued.message
@@ -480,6 +502,23 @@ class Outbound:
             return self._ask(peer, now)
         return [Send(peer, Pubrel(current.message_id))]
 
+    def _go_on_with(
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
+        """What the message under way waited for is done, unless that took too long."""
+        if current.is_over(now):
+            return self._drop_over(current, client_id, peer, now)
+        return self._publish(current, client_id, peer, now)
+
+    def _drop_over(
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
+        """The next one, in its place."""
+        self.outstanding = None
+        self.due_at = None
+        dropped = _dropped_as_over(client_id, [current])
+        return dropped + self._next(client_id, peer, now)
+
     def _publish(
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
@@ -507,7 +546,7 @@ class Outbound:
         current.stage = RECEIPT
         current.reference = reference
         frame = publish_frame(message, reference, current.message_id, dup=current.published)
-        current.published = True
+        current.published = current.is_under_way = True
         return [Send(peer, frame)]
 
     def _ask_about(
@@ -615,3 +654,11 @@ class Outbound:
         return egress_budget is not None and egress_budget.ask(
             self._options.retry_count_max, octets
         )
+
+
+def _dropped_as_over(client_id: ClientId, over: Sequence[Queued | Outstanding]) -> list[Output]:
+    topic = over[0].message.topic
+    effects: list[Output] = [Dropped(Reason.MESSAGE_EXPIRED, client_id, topic, count=len(over))]
+    for each in over:
+        effects += gone(client_id, each)
+    return effects

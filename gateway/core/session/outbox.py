@@ -4,6 +4,8 @@ A message is saved as it comes, or, if its client listens and the broker waits f
 not acknowledged soon; its row goes when it is acknowledged or dropped. The broker hears that a
 message is in good hands when each client's copy has been acknowledged, dropped, or made durable.
 
+Over: what has no time left is given back to be dropped when its turn comes or room is needed.
+
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` messages are given back to be dropped, the
 oldest or the newest by `outbox_when_full`, and those of QoS 0 before any other: what nobody
 promised may not cost what the broker was told is in good hands.
@@ -17,6 +19,7 @@ from enum import Enum
 
 from gateway.core.effects import DeliveryComplete, Save
 from gateway.core.events import Output
+from gateway.core.message_expiry import is_over, saved
 from gateway.core.session.options import SessionOptions, WhenOutboxFull
 from gateway.core.session.topic_registry import Reference
 from gateway.core.state_records import ClientId, MessageDeleted, MessageRecord
@@ -65,9 +68,19 @@ class Outstanding:
     publication: Publication | None = None
     stage: Stage = REGACK
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
+    is_under_way: bool = False  # it went out in this run
     tries: int = 0  # repeats since the client was last heard about it
     disowned: int = 0  # how often the client did not know the number of its topic
     reference: Reference | None = None  # how the last PUBLISH named the topic
+
+    def is_over(self, now: float) -> bool:
+        """Whether its time ended before a PUBLISH went out. What a former run sent is not known, so
+        of that only what the client has received (PUBREC) is completed.
+        """
+        if self.message.expiry is None or self.is_under_way:
+            return False
+        is_received = self.stage is RELEASING or self.stage is PUBCOMP
+        return not is_received and self.message.expiry.is_over(now)
 
     def is_congested(self, return_code: int, tries_max: int) -> bool:
         """Whether to wait for the retry timer because the client cannot take it just now."""
@@ -86,13 +99,14 @@ class Outstanding:
 
 
 class Outbox:
-    __slots__ = ("_bytes", "_options", "_qos_0", "_queue", "owed")
+    __slots__ = ("_bytes", "_expiring", "_options", "_qos_0", "_queue", "owed")
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
         self._queue: deque[Queued] = deque()
         self._bytes = 0
         self._qos_0 = 0  # so many of them
+        self._expiring = 0  # and so many that will be over some day
         self.owed = 0  # so many, the first ones, waited when their client asked for them
 
     def __len__(self) -> int:
@@ -114,6 +128,7 @@ class Outbox:
         self._queue.append(queued)
         self._bytes += cost_of(queued.message)
         self._qos_0 += queued.message.qos == 0
+        self._expiring += queued.message.expiry is not None
 
     def take(self) -> Queued:
         return self._take_at(0)
@@ -133,6 +148,15 @@ class Outbox:
 
     def take_all(self) -> list[Queued]:
         return [self.take() for _ in range(len(self))]
+
+    def take_over(self, now: float) -> list[Queued]:
+        """Those whose time is over, if room is needed."""
+        options = self._options
+        is_full = len(self) > options.outbox_messages_max or self._bytes > options.outbox_bytes_max
+        if not is_full or not self._expiring:
+            return []
+        over = [at for at, each in enumerate(self._queue) if is_over(each.message.expiry, now)]
+        return [self._take_at(at - taken) for taken, at in enumerate(over)]
 
     def excess(self) -> tuple[list[Queued], str]:
         """Those that there is no room for, and which limit says so."""
@@ -161,6 +185,7 @@ class Outbox:
         self.owed -= place < self.owed
         self._bytes -= cost_of(queued.message)
         self._qos_0 -= queued.message.qos == 0
+        self._expiring -= queued.message.expiry is not None
         return queued
 
 
@@ -182,6 +207,7 @@ def row(client_id: ClientId, queued: Queued | Outstanding) -> MessageRecord:
         payload=message.payload,
         qos=message.qos,
         retain=message.retain,
+        expiry=saved(message.expiry),
     )
 
 
@@ -203,7 +229,10 @@ def gone(client_id: ClientId, queued: Queued | Outstanding) -> list[Output]:
         publication is not None and publication.unsaved and client_id in publication.unsaved
     )
     left = let_go(client_id, publication)
-    return left if is_unsaved else [Save(MessageDeleted(client_id, queued.position)), *left]
+    if is_unsaved:
+        return left
+    expires = queued.message.expiry is not None
+    return [Save(MessageDeleted(client_id, queued.position, expires)), *left]
 
 
 def let_go(client_id: ClientId, publication: Publication | None) -> list[Output]:

@@ -167,7 +167,7 @@ class Session(SessionLifecycle):
         elif message.qos == 0 and self._is_unheard:
             return [Dropped(Reason.ASLEEP, self.client_id)]
         else:
-            effects = self.outbound.keep(message, self.client_id, publication)
+            effects = self.outbound.keep(message, self.client_id, now, publication)
         if self.outbound.next_position > self._saved_positions:
             effects += self._changed_row()
         return effects

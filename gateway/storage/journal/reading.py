@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gateway.core.message_expiry import CLOCK_IS_SET_MS
 from gateway.core.state_records import ClientId
 from gateway.core.values import Reading
 from gateway.host.causes import brief
@@ -34,9 +35,6 @@ BLOCK_BYTES = 4096
 LOOK_BYTES = 1 << 19
 
 OpenSegment = Callable[[str], int]  # by its name; stays open elsewhere
-
-# No board of this gateway was switched on before 2024: an earlier wall clock is not set.
-CLOCK_IS_SET_MS = 1_704_067_200_000
 
 
 def read_file(

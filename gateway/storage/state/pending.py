@@ -38,6 +38,7 @@ from gateway.core.state_records import (
     PermitRecord,
     RetainedDeleted,
     RetainedRecord,
+    RunTimeRecord,
     SessionDeleted,
     SessionRecord,
     StateRecords,
@@ -103,6 +104,7 @@ _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
     PermitDeleted: (PermitRecord, attrgetter("client_id")),
     AsideRecord: (AsideRecord, attrgetter("number")),
     AsideDeleted: (AsideRecord, attrgetter("number")),
+    RunTimeRecord: (RunTimeRecord, lambda _row: 0),
 }
 _OF_CLIENT = frozenset(
     {

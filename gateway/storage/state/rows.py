@@ -19,6 +19,7 @@ from gateway.core.state_records import (
     ClientRecord,
     DueWillDeleted,
     DueWillRecord,
+    ExpiryRecord,
     FilterDeleted,
     FilterRecord,
     MessageDeleted,
@@ -30,6 +31,7 @@ from gateway.core.state_records import (
     PermitRecord,
     RetainedDeleted,
     RetainedRecord,
+    RunTimeRecord,
     SessionDeleted,
     SessionRecord,
     State,
@@ -39,12 +41,14 @@ from gateway.core.state_records import (
     TopicRecord,
     WillRecord,
 )
+from gateway.core.values import contents_of
 
 # Of a link that this configuration does not have.
 NO_LINK = -1
 # Half of what SQLite can hold, so that whoever counts on from a number that a flipped bit has made
 # never gets to one that cannot be saved.
 _POSITION_MAX = 1 << 62
+_TIME_MAX = 1 << 52  # milliseconds
 _IDENTIFIER_MAX = 0x0FFFFFFF  # of a subscription (MQTT 5, 3.8.2.1.2)
 
 Row = tuple[object, ...]
@@ -59,11 +63,30 @@ class _Way:
 
     parameters: Callable[[Any], Row]
     statements: tuple[str, ...]
+    # Then those of them that these parameters are not None for.
+    beside: tuple[tuple[Callable[[Any], Row | None], str], ...] = ()
 
 
 def _message_row(row: MessageRecord) -> Row:
     message = (row.topic, row.payload, row.qos, row.retain, row.is_released)
     return (row.client_id, row.position, *message)
+
+
+def _message_expiry_row(row: MessageRecord) -> Row | None:
+    if row.expiry is None:
+        return None
+    contents = contents_of(row.topic, row.payload, row.qos)
+    return (row.client_id, row.position, contents, *astuple(row.expiry))
+
+
+def _retained_expiry_row(row: RetainedRecord) -> Row | None:
+    if row.expiry is None:
+        return None
+    return (row.topic, _retained_contents(row.topic, row.payload), *astuple(row.expiry))
+
+
+def _retained_contents(topic: str, payload: bytes) -> int:
+    return contents_of(topic, payload, 0)  # the QoS may be known better later
 
 
 def _subscription_row(row: SubscriptionRecord) -> Row:
@@ -75,7 +98,7 @@ _WAYS: dict[type, _Way] = {
         lambda row: (row.client_id,),
         tuple(
             f"DELETE FROM {table} WHERE client_id = ?"
-            for table in ("sessions", "topics", "subscriptions", "messages")
+            for table in ("sessions", "topics", "subscriptions", "messages", "message_expiries")
         ),
     ),
     TopicRecord: _Way(
@@ -89,16 +112,39 @@ _WAYS: dict[type, _Way] = {
         lambda row: (row.client_id, row.topic_filter),
         ("DELETE FROM subscriptions WHERE client_id = ? AND topic_filter = ?",),
     ),
-    MessageRecord: _Way(_message_row, ("REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",)),
+    MessageRecord: _Way(
+        _message_row,
+        ("REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",),
+        ((_message_expiry_row, "REPLACE INTO message_expiries VALUES (?, ?, ?, ?, ?, ?)"),),
+    ),
     MessageDeleted: _Way(
         lambda row: (row.client_id, row.position),
         ("DELETE FROM messages WHERE client_id = ? AND position = ?",),
+        (
+            (
+                lambda row: (row.client_id, row.position) if row.expires else None,
+                "DELETE FROM message_expiries WHERE client_id = ? AND position = ?",
+            ),
+        ),
     ),
     RetainedRecord: _Way(
         lambda row: (row.topic, row.payload, row.qos, row.is_exact),
         ("REPLACE INTO retained VALUES (?, ?, ?, ?)",),
+        (
+            (
+                lambda row: (row.topic,) if row.expiry is None else None,
+                "DELETE FROM retained_expiries WHERE topic = ?",
+            ),
+            (_retained_expiry_row, "REPLACE INTO retained_expiries VALUES (?, ?, ?, ?, ?)"),
+        ),
     ),
-    RetainedDeleted: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
+    RetainedDeleted: _Way(
+        lambda row: (row.topic,),
+        (
+            "DELETE FROM retained WHERE topic = ?",
+            "DELETE FROM retained_expiries WHERE topic = ?",
+        ),
+    ),
     PacketRecord: _Way(
         lambda row: (row.packet_id, row.contents, row.brought_by),
         ("REPLACE INTO packets VALUES (?, ?, ?)",),
@@ -115,6 +161,7 @@ _WAYS: dict[type, _Way] = {
     PermitDeleted: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
     AsideRecord: _Way(astuple, (f"REPLACE INTO aside VALUES ({'?, ' * 11}?)",)),
     AsideDeleted: _Way(astuple, ("DELETE FROM aside WHERE number = ?",)),
+    RunTimeRecord: _Way(astuple, ("REPLACE INTO meta VALUES ('run_ms', ?)",)),
 }
 
 
@@ -132,6 +179,7 @@ _MAKING_ROOM = frozenset(
         PermitDeleted,
         AsideDeleted,
         SessionRecord,
+        RunTimeRecord,
     }
 )
 
@@ -148,11 +196,15 @@ class RowWriter:
 
     def write(self, connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
         """In order; neighbours of one kind by one statement."""
-        for kind, alike in groupby(changes, type):
-            way = self._ways[kind]
+        for kind, some in groupby(changes, type):
+            way, alike = self._ways[kind], list(some)
             rows = [way.parameters(change) for change in alike]
             for statement in way.statements:
                 connection.executemany(statement, rows)
+            for parameters, statement in way.beside:
+                found = [row for change in alike if (row := parameters(change)) is not None]
+                if found:
+                    connection.executemany(statement, found)
 
     def _session_row(self, row: SessionRecord) -> Row:
         will: Row = (None, None, None, None)
@@ -194,6 +246,13 @@ _WILL = (
     f"AND {_number('will_qos', 0, 2)} AND {_number('will_retain', 0, 1)}"
 )
 
+_EXPIRY = (
+    _number("contents", 0, 0xFFFFFFFF),
+    _number("left_ms", 0, 0xFFFFFFFF * 1000),
+    _number("run_ms", 0, _TIME_MAX),
+    _number("unix_ms", 0, _TIME_MAX),
+)
+
 # What a row that makes sense fulfils, by table; those of clients after the clients.
 _SOUND: dict[str, tuple[str, ...]] = {
     "sessions": (
@@ -229,6 +288,8 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("qos", 0, 2),
         _number("is_exact", 0, 1),
     ),
+    "message_expiries": (_number("position", 0, _POSITION_MAX), *_EXPIRY),
+    "retained_expiries": (_text("topic"), *_EXPIRY),
     "packets": (
         _number("packet_id", 1, 0xFFFF),
         _number("contents", 0, 0xFFFFFFFF),
@@ -263,12 +324,21 @@ _SOUND: dict[str, tuple[str, ...]] = {
     ),
 }
 _OF_CLIENTS = ("topics", "subscriptions", "messages")
+# An older Tidegate that ran since left these where it deleted what they belong to.
+_STRAY = (
+    "DELETE FROM message_expiries WHERE NOT EXISTS (SELECT 1 FROM messages WHERE "
+    "messages.client_id = message_expiries.client_id "
+    "AND messages.position = message_expiries.position)",
+    "DELETE FROM retained_expiries WHERE topic NOT IN (SELECT topic FROM retained)",
+)
 _TEXTS = {
     "sessions": ("client_id", "link", "will_topic"),
     "topics": ("client_id", "name"),
     "subscriptions": ("client_id", "topic_filter"),
     "messages": ("client_id", "topic"),
     "retained": ("topic",),
+    "message_expiries": ("client_id",),
+    "retained_expiries": ("topic",),
     "filters": ("topic_filter",),
     "due_wills": ("client_id", "topic"),
     "permits": ("client_id",),
@@ -288,6 +358,8 @@ def remove_nonsense(connection: sqlite3.Connection) -> int:
         if table in _OF_CLIENTS:
             where += " OR client_id NOT IN (SELECT client_id FROM sessions)"
         removed += connection.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    for statement in _STRAY:
+        connection.execute(statement)
     return removed
 
 
@@ -314,6 +386,7 @@ class RowReader:
 
     def __init__(self, connection: sqlite3.Connection, link_names: Sequence[str]) -> None:
         self._select = connection.execute
+        self._run_ms = 0
         self._links = {name: number for number, name in enumerate(link_names) if name}
 
     def read(self) -> StateRecords:
@@ -326,18 +399,17 @@ class RowReader:
         self._read_topics(clients)
         self._read_subscriptions(clients)
         self._read_messages(clients)
+        retained = list(self._retained())
         select = self._select
         return StateRecords(
             clients=list(clients.values()),
-            retained=[
-                RetainedRecord(topic=topic, payload=payload, qos=qos, is_exact=bool(is_exact))
-                for topic, payload, qos, is_exact in select("SELECT * FROM retained ORDER BY 1")
-            ],
+            retained=retained,
             packets=[PacketRecord(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
             due_wills=list(self._due_wills()),
             permits=[ClientId(name) for (name,) in select("SELECT * FROM permits ORDER BY 1")],
             aside=list(self.aside()),
+            run_ms=max(self._run_ms, self._saved_run_ms()),
         )
 
     def _sessions(self) -> Iterable[SessionRecord]:
@@ -385,10 +457,41 @@ class RowReader:
             client = clients[client_id]
             client.subscriptions.append(SubscriptionRecord(client.session.client_id, *row))
 
+    def _retained(self) -> Iterable[RetainedRecord]:
+        expiries = {
+            topic: (contents, self._expiry(*times))
+            for topic, contents, *times in self._select("SELECT * FROM retained_expiries")
+        }
+        for topic, payload, qos, is_exact in self._select("SELECT * FROM retained ORDER BY 1"):
+            contents, expiry = expiries.get(topic, (0, None))
+            is_its_own = expiry is not None and contents == _retained_contents(topic, payload)
+            yield RetainedRecord(
+                topic, payload, qos, bool(is_exact), expiry if is_its_own else None
+            )
+
+    def _expiry(self, left_ms: int, run_ms: int, unix_ms: int) -> ExpiryRecord:
+        self._run_ms = max(self._run_ms, run_ms)
+        return ExpiryRecord(left_ms, run_ms, unix_ms)
+
+    def _saved_run_ms(self) -> int:
+        where = f"name = 'run_ms' AND {_number('value', 0, _TIME_MAX)}"
+        found = self._select(f"SELECT value FROM meta WHERE {where}").fetchone()
+        return 0 if found is None else int(found[0])
+
     def _read_messages(self, clients: Mapping[ClientId, ClientRecord]) -> None:
+        expiries = {
+            (client_id, position): (contents, self._expiry(*times))
+            for client_id, position, contents, *times in self._select(
+                "SELECT * FROM message_expiries"
+            )
+        }
         rows = self._select("SELECT * FROM messages ORDER BY client_id, position")
         for client_id, position, topic, payload, qos, retain, is_released in rows:
             client = clients[client_id]
+            expiry: ExpiryRecord | None = None
+            if expiries and (client_id, position) in expiries:
+                contents, found = expiries[client_id, position]
+                expiry = found if contents == contents_of(topic, payload, qos) else None
             client.messages.append(
                 MessageRecord(
                     client_id=client.session.client_id,
@@ -398,5 +501,6 @@ class RowReader:
                     qos=qos,
                     retain=bool(retain),
                     is_released=bool(is_released),
+                    expiry=expiry,
                 )
             )

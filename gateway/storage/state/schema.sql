@@ -9,7 +9,8 @@
 -- No CHECK and no foreign key: a row that the core should not have made must not keep the rows that
 -- are saved with it from the disk. What makes no sense is found and removed when it is loaded.
 
--- The gateway's own numbers: `epoch`, how many lives it had (see folder.py).
+-- The gateway's own numbers: `epoch`, how many lives it had (see folder.py), and `run_ms`, how long they took
+-- in all, as far as that is needed (see gateway/core/message_expiry.py).
 CREATE TABLE meta (
     name  TEXT    NOT NULL PRIMARY KEY,
     value INTEGER NOT NULL
@@ -117,6 +118,28 @@ CREATE TABLE IF NOT EXISTS aside (
     unix_ms      INTEGER NOT NULL,
     set_aside_ms INTEGER NOT NULL,
     reason       TEXT    NOT NULL
+) WITHOUT ROWID;
+
+-- Messages of `messages` and `retained` that are not for ever: how much time each had left when the gateway
+-- had run for `run_ms` in all its runs and the wall clock said `unix_ms` (0: it was not set). `contents` is
+-- a checksum of the message. An older Tidegate leaves these tables as they are as well: what it put in the
+-- place of a message has other contents, and the row here counts no more.
+CREATE TABLE IF NOT EXISTS message_expiries (
+    client_id TEXT    NOT NULL,
+    position  INTEGER NOT NULL,
+    contents  INTEGER NOT NULL,
+    left_ms   INTEGER NOT NULL,
+    run_ms    INTEGER NOT NULL,
+    unix_ms   INTEGER NOT NULL,
+    PRIMARY KEY (client_id, position)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS retained_expiries (
+    topic    TEXT    NOT NULL PRIMARY KEY,
+    contents INTEGER NOT NULL,
+    left_ms  INTEGER NOT NULL,
+    run_ms   INTEGER NOT NULL,
+    unix_ms  INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- Empty but for moments: what is put in and taken out leaves free pages in the file (see room.py).

@@ -125,8 +125,8 @@ def complete_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def begin_message_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
     restore = Outbound.restore
 
-    def mutant(self: Outbound, saved: Any, next_position: int) -> None:
-        restore(self, saved, next_position)
+    def mutant(self: Outbound, saved: Any, *rest: Any) -> None:
+        restore(self, saved, *rest)
         if self.outstanding is not None:
             self.outstanding.message_id += 1000
 
@@ -136,8 +136,8 @@ def begin_message_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     restore = Outbound.restore
 
-    def mutant(self: Outbound, saved: Any, next_position: int) -> None:
-        restore(self, [replace(row, is_released=False) for row in saved], next_position)
+    def mutant(self: Outbound, saved: Any, *rest: Any) -> None:
+        restore(self, [replace(row, is_released=False) for row in saved], *rest)
 
     monkeypatch.setattr(Outbound, "restore", mutant)
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from gateway.core.downlink.retained import FULL, NEW, SAME, KeepResult, Retained
 from gateway.core.effects import Save
 from gateway.core.events import Output
+from gateway.core.message_expiry import ExpiryClock
+from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import Change, RetainedDeleted, RetainedRecord
 from gateway.core.values import Message
 from tests.core.topics import matches, names
@@ -35,7 +37,7 @@ def test_a_first_and_a_changed_value_are_new_and_a_repeated_one_is_the_same() ->
     assert kept(retained, "a", b"1") is NEW
     assert kept(retained, "a", b"1") is SAME
     assert kept(retained, "a", b"2") is NEW
-    assert retained.matching("#", 0) == [message("a", b"2")]
+    assert retained.matching("#", 0, 0.0) == [message("a", b"2")]
     assert retained.size_bytes == len("a" + "2")
 
 
@@ -43,15 +45,15 @@ def test_the_same_value_at_another_quality_is_kept_at_that() -> None:
     retained = store()
     retained.keep(message("a", b"1", qos=0), is_exact=True)
     assert kept(retained, "a", b"1", qos=2) is SAME
-    assert retained.matching("a", 0) == [message("a", b"1", qos=2)]
+    assert retained.matching("a", 0, 0.0) == [message("a", b"1", qos=2)]
 
 
 def test_a_value_that_our_subscription_lowered_is_kept_back_from_who_asks_for_more() -> None:
     retained = store()
     assert retained.keep(message("a", b"1", qos=0), is_exact=False)[0] is NEW
     retained.keep(message("b", b"1", qos=0), is_exact=True)
-    assert retained.matching("#", 0) == [message("a", b"1", qos=0), message("b", b"1", qos=0)]
-    assert retained.matching("#", 1) == [message("b", b"1", qos=0)]
+    assert retained.matching("#", 0, 0.0) == [message("a", b"1", qos=0), message("b", b"1", qos=0)]
+    assert retained.matching("#", 1, 0.0) == [message("b", b"1", qos=0)]
 
 
 @pytest.mark.parametrize(
@@ -145,10 +147,12 @@ def test_what_changes_is_to_be_saved() -> None:
 def test_what_a_former_life_kept_is_there_until_the_broker_has_had_time_to_confirm_it() -> None:
     retained = store(messages_max=2)
     retained.restore(
-        [RetainedRecord(topic, b"1", 1, is_exact=False) for topic in ("same", "gone", "too many")]
+        [RetainedRecord(topic, b"1", 1, is_exact=False) for topic in ("same", "gone", "too many")],
+        ExpiryClock(ProcessPauses()),
+        0.0,
     )
-    assert retained.matching("#", 2) == []
-    assert retained.matching("#", 0) == [message("same", b"1"), message("gone", b"1")]
+    assert retained.matching("#", 2, 0.0) == []
+    assert retained.matching("#", 0, 0.0) == [message("same", b"1"), message("gone", b"1")]
     assert retained.size_bytes == len("same1gone1")
     assert kept(retained, "same", b"1") == KeepResult(1), "known better now"
     assert saved(retained.forget_unconfirmed()) == [RetainedDeleted("gone")]
@@ -167,5 +171,5 @@ def test_it_holds_the_last_values_within_its_limits(
         assert len(retained) == len(model) <= 5
         assert retained.size_bytes == sum(len(key) + len(value) for key, value in model.items())
         assert retained.size_bytes <= 40
-    found = {each.topic: each.payload for each in retained.matching(topic_filter, 0)}
+    found = {each.topic: each.payload for each in retained.matching(topic_filter, 0, 0.0)}
     assert found == {key: value for key, value in model.items() if matches(topic_filter, key)}

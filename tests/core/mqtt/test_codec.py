@@ -129,12 +129,45 @@ def test_what_a_broker_publishes_is_read_as_by_the_codec_package(
     )
     octets = b"before" + packet.write() + b"behind"
     read = plain_publication(octets, 6, len(octets) - 6)
-    if expiry_s is None:
-        assert read is not None
-        read.identifiers = list(read.identifiers)
-        assert read == publication_of(packet)
-    else:
-        assert read is None, "it has a property that is none of ours"
+    assert read is not None
+    read.identifiers = list(read.identifiers)
+    assert read == publication_of(packet)
+
+
+EXPIRY = b"\x02\x00\x00\x0e\x10"
+FIVE, LARGE = b"\x0b\x05", b"\x0b\xac\x02"  # identifiers of subscriptions: 5 and 300
+
+
+@pytest.mark.parametrize(
+    ("properties", "identifiers"),
+    [
+        (EXPIRY, []),
+        (EXPIRY + FIVE + LARGE, [5, 300]),
+        (FIVE + EXPIRY + LARGE, [5, 300]),
+        (LARGE + FIVE + EXPIRY, [300, 5]),
+    ],
+)
+def test_the_time_of_a_message_is_read_wherever_it_stands(
+    properties: bytes, identifiers: list[int]
+) -> None:
+    body = b"\x00\x01a" + bytes([len(properties)]) + properties + b"on"
+    octets = bytes([0x30, len(body)]) + body
+    read = plain_publication(octets, 0, len(octets))
+    assert read is not None
+    assert (read.expiry_s, list(read.identifiers), read.payload) == (3600, identifiers, b"on")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        EXPIRY + EXPIRY, EXPIRY[:4], FIVE + EXPIRY[:4], b"\x0b\x80", EXPIRY + b"\x01\x01",
+        b"\x01\x01" + EXPIRY, b"\x0b\x00" + EXPIRY, b"\x0b\x80\x80" + EXPIRY,
+    ],
+)  # fmt: skip
+def test_what_stands_beside_it_is_left_to_the_codec_package(properties: bytes) -> None:
+    body = b"\x00\x01a" + bytes([len(properties)]) + properties + b"on"
+    octets = bytes([0x30, len(body)]) + body
+    assert plain_publication(octets, 0, len(octets)) is None
 
 
 @given(st.data())
@@ -143,8 +176,9 @@ def test_a_broken_publication_is_read_as_by_the_codec_package_or_left_to_it(
 ) -> None:
     """Any octets behind a first one that says PUBLISH, and a length that is right."""
     whole = mqtt5.PublishPacket(
-        "a/b", b"on", qos=mqtt5.QoS(1), packet_id=7, subscription_ids=[5, 300]
-    )
+        "a/b", b"on", qos=mqtt5.QoS(1), packet_id=7, subscription_ids=[5, 300],
+        message_expiry_interval=data.draw(st.sampled_from([None, 3600])),
+    )  # fmt: skip
     body = bytearray(whole.write()[2:])
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(body) - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 from gateway.core.state_records import (
     AsideDeleted,
@@ -12,6 +12,7 @@ from gateway.core.state_records import (
     ClientRecord,
     DueWillDeleted,
     DueWillRecord,
+    ExpiryRecord,
     FilterDeleted,
     FilterRecord,
     MessageDeleted,
@@ -49,9 +50,15 @@ def topic(client_id: ClientId = ANN, topic_id: int = 1, name: str = "a/b") -> To
 
 
 def message(
-    client_id: ClientId = ANN, position: int = 0, *, is_released: bool = False
+    client_id: ClientId = ANN,
+    position: int = 0,
+    *,
+    is_released: bool = False,
+    expiry: ExpiryRecord | None = None,
 ) -> MessageRecord:
-    return MessageRecord(client_id, position, "cmd", b"\x00open", 2, is_released=is_released)
+    return MessageRecord(
+        client_id, position, "cmd", b"\x00open", 2, is_released=is_released, expiry=expiry
+    )
 
 
 FULL_SESSION = SessionRecord(
@@ -84,14 +91,22 @@ ASIDE = AsideRecord(
     reason="the broker answered PUBACK 0x87",
 )
 
+EXPIRY = ExpiryRecord(left_ms=0xFFFFFFFF * 1000, run_ms=1 << 40, unix_ms=1 << 41)
+COMMAND = MessageRecord(
+    ANN, 11, "cmd/vent", b"\x00\x01", 2, retain=True, is_released=True, expiry=EXPIRY
+)
+MODE = RetainedRecord(
+    "site/mode", b"auto", 1, is_exact=False, expiry=ExpiryRecord(60_000, 1 << 39, 0)
+)
+
 # Every kind of row, every field another value than its default.
 EVERY_ROW: list[Change] = [
     FULL_SESSION,
     session(BOB),
     TopicRecord(ANN, 6, "gewächshaus/temperatur"),
     SubscriptionRecord(ANN, "cmd/#", 2, topic_id_type=1, topic_id=9),
-    MessageRecord(ANN, 11, "cmd/vent", b"\x00\x01", 2, retain=True, is_released=True),
-    RetainedRecord("site/mode", b"auto", 1, is_exact=False),
+    COMMAND,
+    MODE,
     PacketRecord(65535, 0xFFFFFFFF, 0x0FFFFFFF),
     FilterRecord("cmd/#"),
     DUE_WILL,
@@ -104,16 +119,34 @@ EVERYTHING = StateRecords(
             FULL_SESSION,
             [TopicRecord(ANN, 6, "gewächshaus/temperatur")],
             [SubscriptionRecord(ANN, "cmd/#", 2, topic_id_type=1, topic_id=9)],
-            [MessageRecord(ANN, 11, "cmd/vent", b"\x00\x01", 2, retain=True, is_released=True)],
+            [COMMAND],
         ),
         ClientRecord(session(BOB), [], [], []),
     ],
-    retained=[RetainedRecord("site/mode", b"auto", 1, is_exact=False)],
+    retained=[MODE],
     packets=[PacketRecord(65535, 0xFFFFFFFF, 0x0FFFFFFF)],
     filters=["cmd/#"],
     due_wills=[DUE_WILL],
     permits=[ANN],
     aside=[ASIDE],
+    run_ms=1 << 40,  # the latest of which there is a trace
+)
+
+# What a version knew for which tables are missing that need no step.
+ROWS_BEFORE: list[Change] = [
+    replace(row, expiry=None) if isinstance(row, MessageRecord | RetainedRecord) else row
+    for row in EVERY_ROW
+    if not isinstance(row, AsideRecord)
+]
+EVERYTHING_BEFORE = replace(
+    EVERYTHING,
+    clients=[
+        replace(client, messages=[replace(each, expiry=None) for each in client.messages])
+        for client in EVERYTHING.clients
+    ],
+    retained=[replace(each, expiry=None) for each in EVERYTHING.retained],
+    aside=[],
+    run_ms=0,
 )
 
 Rows = dict[tuple[object, ...], Change]

@@ -20,7 +20,7 @@ from gateway.storage.state.migrations import (
     version_of,
 )
 from gateway.storage.state.store import StateStore
-from tests.storage.state.examples import EVERYTHING, LINKS
+from tests.storage.state.examples import EVERYTHING_BEFORE, LINKS
 
 STORED = sorted(Path(__file__).parent.glob("version_*.sql"))
 NEWEST = STEPS[-1].version if STEPS else FIRST_VERSION
@@ -74,7 +74,7 @@ def test_an_older_database_comes_to_the_schema_of_a_new_one(path: Path) -> None:
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_an_older_database_keeps_what_it_holds(path: Path) -> None:
-    held = replace(EVERYTHING, aside=[])  # no step: the table is made where it is missing
+    held = EVERYTHING_BEFORE  # some tables need no step: they are made where they are missing
     if path.stem < "version_5":
         held = replace(held, retained=[replace(each, is_exact=True) for each in held.retained])
     if path.stem < "version_4":

@@ -34,6 +34,7 @@ from tests.storage.state.examples import (
     ASIDE,
     BOB,
     EVERYTHING,
+    EXPIRY,
     Rows,
     apply,
     message,
@@ -329,17 +330,19 @@ FEW = st.integers(1, 3)
 
 
 def saved_or_gone(client_id: ClientId, number: int) -> list[Change]:
+    expiry = EXPIRY if number == 3 else None  # of a message always the same
     return [
         session(client_id),
         session(client_id, State.ASLEEP),
         topic(client_id, number),
         SubscriptionRecord(client_id, f"f/{number}", 1),
         SubscriptionDeleted(client_id, f"f/{number}"),
-        message(client_id, number),
-        message(client_id, number, is_released=True),
-        MessageDeleted(client_id, number),
+        message(client_id, number, expiry=expiry),
+        message(client_id, number, is_released=True, expiry=expiry),
+        MessageDeleted(client_id, number, expires=expiry is not None),
         SessionDeleted(client_id),
         RetainedRecord(f"r/{number}", b"", 0),
+        RetainedRecord(f"r/{number}", b"", 0, expiry=EXPIRY),
         RetainedDeleted(f"r/{number}"),
         PacketRecord(number, 1),
         PacketDeleted(number),
