@@ -171,9 +171,9 @@ class EndingBroker:
                 self.receive(answer(packet.packet_id or 0, 0x87))
             self.end()
             return False
-        octets = b"" if self.holds else self._answer_to(packet)
-        if octets:
-            self.receive(octets)
+        written = b"" if self.holds else self._answer_to(packet)
+        if written:
+            self.receive(written)
         return True
 
     def receive(self, written: bytes) -> None:
