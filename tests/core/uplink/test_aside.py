@@ -61,7 +61,7 @@ def take(bench: CrashBench, payload: bytes = b"hi", qos: int = 1, message_id: in
 
 
 def sent(bench: CrashBench) -> list[mqtt5.PublishPacket]:
-    return [each for each in bench.seen_of(mqtt5.PublishPacket) if "tidegate/" not in each.topic]
+    return [each for each in bench.seen_of(mqtt5.PublishPacket) if is_reading(each)]
 
 
 def tags(packets: list[mqtt5.PublishPacket]) -> list[dict[str, str]]:
@@ -77,6 +77,27 @@ def refuse(bench: CrashBench, code: int = NOT_AUTHORISED) -> mqtt5.PublishPacket
     return packet
 
 
+def is_reading(packet: object) -> bool:
+    return isinstance(packet, mqtt5.PublishPacket) and "tidegate/" not in packet.topic
+
+
+def answer_pings(bench: CrashBench) -> None:
+    """Those that come before the next reading: what had no answer has been read."""
+    bench.flush()
+    while not any(map(is_reading, bench.packets)):
+        pings = bench.seen_of(mqtt5.PingReqPacket)
+        if not pings:
+            return
+        bench.from_broker(mqtt5.PingRespPacket().write() * len(pings))
+        bench.flush()
+
+
+def connect_again(bench: CrashBench) -> None:
+    bench.seen()
+    bench.connect_broker(session_present=True)
+    answer_pings(bench)
+
+
 def end_until_set_aside(bench: CrashBench) -> None:
     """The broker ends the connection each time for what it has got."""
     before = bench.engine.uplink.aside.set_aside
@@ -87,8 +108,7 @@ def end_until_set_aside(bench: CrashBench) -> None:
             bench.commit()
         if bench.engine.uplink.aside.set_aside > before:
             return
-        bench.connect_broker(session_present=True)
-        bench.flush()
+        connect_again(bench)
     raise AssertionError("not set aside")
 
 
@@ -177,8 +197,7 @@ def test_what_the_broker_ends_the_connection_for_is_set_aside(qos: int) -> None:
     assert record.payload == b"hi"
     assert bench.finished == [0]
     assert drop_reasons(bench) == []
-    bench.connect_broker(session_present=True)
-    bench.flush()
+    connect_again(bench)
     bench.seen()
     assert bench.say(b"s1", short(b"more", 1, 9)) == [sensor_puback(9, ReturnCode.NOT_SUPPORTED)]
     assert sent(bench) == []
@@ -204,15 +223,16 @@ def test_one_of_qos_0_is_set_aside_without_a_number() -> None:
         bench.engine.upstream.caution.has_unread = False
         bench.holds_pings = True  # it ends the connection instead
         bench.say(b"s1", short(b"%d" % number, 0, 0))
-        bench.flush()
+        answer_pings(bench)
         bench.broker_ends()
-        bench.connect_broker(session_present=True)
+        connect_again(bench)
         bench.commit()
     (record,) = bench.engine.uplink.aside.records.values()
     assert (record.qos, record.sequence) == (0, -1)
     bench.holds_pings = False
     bench.seen()
     send_again(bench, record.number)
+    answer_pings(bench)
     assert numbers(bench) == []
     (packet,) = sent(bench)
     assert (int(packet.qos), packet.packet_id) == (1, 1)
@@ -388,10 +408,10 @@ def test_one_that_is_sent_again_is_not_blocked_and_ends_the_connection_again() -
     bench = life()
     take(bench)
     end_until_set_aside(bench)
-    bench.connect_broker(session_present=True)
-    bench.flush()
+    connect_again(bench)
     bench.seen()
     send_again(bench, 1)
+    answer_pings(bench)
     assert [each.payload for each in sent(bench)] == [b"hi"]
     end_until_set_aside(bench)
     assert numbers(bench) == [2]
@@ -456,7 +476,7 @@ def test_one_that_the_journal_does_not_take_and_ends_the_connection_stays_once()
     bench.engine.upstream.publisher.in_flight.backlog.of_clients.clear()
     for _ in range(STRIKES_MAX):
         bench.broker_ends()
-        bench.connect_broker(session_present=True)
+        connect_again(bench)
     assert numbers(bench) == [1]
     assert not bench.engine.uplink.aside.is_sending
 
@@ -578,6 +598,7 @@ def test_what_was_sent_alone_is_owed_by_the_broker_and_nothing_else_is() -> None
     caution.degree, caution.relax_at = EVERYTHING, bench.at + 30.0
     caution._update()
     take(bench)
+    answer_pings(bench)
     take(bench, b"two", 1, 8)
     found = liveness.owed(bench.engine, bench.at)
     stalled = [one for one in found if one.name is AlarmName.UPLINK_STALLED]
@@ -620,13 +641,13 @@ def test_blocks_end_by_themselves() -> None:
     bench = life()
     take(bench)
     end_until_set_aside(bench)
-    bench.connect_broker(session_present=True)
-    bench.flush()
+    connect_again(bench)
     bench.seen()
     bench.at += BLOCK_S
     bench.say(b"s1", Disconnect())
     bench.join(b"s1", clean=False)
     take(bench, b"again", 1, 9)
+    answer_pings(bench)
     (again,) = sent(bench)
     assert again.payload == b"again"
     settle(bench, again)
