@@ -21,6 +21,7 @@ from gateway.core.events import (
     ReadingSetAside,
     SubscriptionGranted,
 )
+from gateway.core.mqtt.caution import SHORT_MAX, Key, Suspicion
 from gateway.core.mqtt.session import UP, MqttSession
 from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import (
@@ -272,3 +273,45 @@ class EndingBroker:
 
 def reading(topic: str, qos: int = 1, *, client: str = "s1", payload: bytes = b"1") -> Reading:
     return new_reading(payload, qos, topic=topic, client=client)
+
+
+def probing() -> EndingBroker:
+    """`t` is proven, and the connection is there again after an outage."""
+    broker = EndingBroker(changed={"probe_s": 10.0})
+    broker.connect()
+    broker.publish(reading("t"))
+    broker.run()
+    broker.end(by_broker=False)
+    return broker
+
+
+def everything_alone(broker: EndingBroker) -> None:
+    """The next connection is one in which everything goes alone."""
+    broker.connect()
+    broker.run()
+    for _ in range(SHORT_MAX):
+        broker.end()
+        broker.connect(session_present=True)
+    broker.end(by_broker=False)
+    broker.session.caution.suspects.clear()
+
+
+def disconnect(code: int) -> bytes:
+    return mqtt5.DisconnectPacket(reason_code=mqtt5.DisconnectReasonCode(code)).write()
+
+
+def suspect(broker: EndingBroker, key: Key) -> None:
+    """A former connection has ended with it."""
+    broker.session.caution.suspects[key] = Suspicion(1, 0.0)
+    broker.session.caution._update()
+
+
+def brought_to_its_end(
+    broker: EndingBroker, *readings: Reading, wants: tuple[str, ...] = ()
+) -> EndingBroker:
+    """All of it sent at once, and brought to its end."""
+    broker.connect()
+    broker.want(*wants)
+    broker.publish(*readings)
+    broker.finish()
+    return broker
