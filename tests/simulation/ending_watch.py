@@ -20,8 +20,9 @@ from tests.simulation.plan import Plan, PlannedReading, will_of
 from tests.simulation.watch import broken
 
 ENDINGS = "11 what the broker does not take"
-# Connections that a cause costs: one in which it was not alone, and those in which it was.
-EACH_MAX = 1 + STRIKES_MAX
+# Connections that a cause costs: one that had lasted, those in which it was not alone, and those in
+# which it was.
+EACH_MAX = 1 + SHORT_MAX + STRIKES_MAX
 
 
 class EndingWatch:
@@ -36,7 +37,6 @@ class EndingWatch:
         self._wills = {will_of(one.client_id)[1] for one in plan.sensors}
         self._ended_before: Counter[str] = Counter()  # connections, in former runs
         self._began_at = 0.0
-        self.most = 0.0
         self.set_aside: Counter[bytes] = Counter()
         self.refused: set[bytes] = set()
         self.innocents: set[bytes] = set()
@@ -91,7 +91,5 @@ class EndingWatch:
         """The connections that the broker ended in this run."""
         ended = self._broker.ended - self._ended_before
         trials = 0.0 if self._plan.block_s is None else (now - self._began_at) / self._plan.block_s
-        limit = SHORT_MAX + len(ended) * (EACH_MAX + trials)
-        self.most = max(self.most, (ended.total() - SHORT_MAX) / max(1, len(ended)) - trials)
-        if ended.total() > limit:
+        if ended.total() > len(ended) * (EACH_MAX + trials):
             broken(ENDINGS, f"the broker ended {ended.total()} connections: {dict(ended)}")

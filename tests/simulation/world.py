@@ -328,6 +328,7 @@ class World:
         self.note(f"gateway: {news}")
         self.readings.told(news)
         self.wills.told(news)
+        self.downlink.told(news)
         if self.clocks.is_late:
             self.clocks.watch.told(news, self.agenda.now)
         self.liveness.owed.told(news)
