@@ -56,7 +56,6 @@ WANTED_OF = {
         "set aside",
         "refused for good",
         "ended by the broker",
-        "over the broker's quota",
         "filters that end the connection",
         "wills set aside",
     ),
