@@ -40,6 +40,8 @@ def check_bounds(gateway: GatewayHost, options: EngineOptions) -> None:
     }
     # What was in flight when the broker's session was lost waits again, beyond what was refused.
     waiting_max = options.upstream.waiting_messages_max + upstream.publisher._limit
+    if upstream.caution.is_on:  # what was held back, or next to go alone, waits again after a break
+        waiting_max += HELD_MAX + 1
     counted["readings held back"] = (in_flight.held_count, HELD_MAX)
     in_memory_only = sum(reading.record < 0 for reading in in_flight.waiting)
     counted["waiting readings"] = (in_memory_only, waiting_max)

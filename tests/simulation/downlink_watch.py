@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gateway.core.effects import Effect, SubscriptionRefused
 from gateway.core.session.session import Session
 from gateway.core.state_records import State, SubscriptionRecord
 from gateway.frames import (
@@ -204,9 +205,17 @@ class DownlinkWatch:
         payload = frame.payload
         times = ear.unflagged[payload] = ear.unflagged.get(payload, 0) + 1
         is_missed = payload in ear.may_miss and payload not in ear.flagged
-        news = self._broker.live[payload] + is_missed
-        if times > news + (self._runs - 1 if news else 0):
+        news = self._broker.live[payload]
+        may_repeat = self._runs - 1 if news or payload in ear.may_miss else 0
+        if times > news + is_missed + may_repeat:
             broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} is not new, and has no flag")
+
+    def told(self, news: Effect) -> None:
+        """Who was granted a filter while the broker was away loses it when that refuses it."""
+        if isinstance(news, SubscriptionRefused):
+            for client_id in news.client_ids:
+                self._ears[client_id].filters.discard(news.topic_filter)
+                self._ears[client_id].entitled.discard(news.topic_filter)
 
     # What the world does to them
 

@@ -12,16 +12,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from gateway.core.effects import Effect, SetAside, SubscriptionRefused
 from gateway.core.engine import Engine
-from gateway.core.mqtt.caution import SHORT_MAX, STRIKES_MAX
+from gateway.core.mqtt.caution import BLOCK_S, SHORT_MAX, STRIKES_MAX
 from gateway.core.state_records import AsideRecord, Change
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.plan import Plan, PlannedReading, will_of
 from tests.simulation.watch import broken
 
 ENDINGS = "11 what the broker does not take"
-# Connections that a cause costs: one in which it was not alone, and those in which it was.
-EACH_MAX = 1 + STRIKES_MAX
+# Connections that a cause costs: one that had lasted, those in which it was not alone, and those in
+# which it was.
+ENDED = "the broker ended"  # begins the reason of what is set aside for that
+EACH_MAX = 1 + SHORT_MAX + STRIKES_MAX
 
 
 class EndingWatch:
@@ -36,7 +39,7 @@ class EndingWatch:
         self._wills = {will_of(one.client_id)[1] for one in plan.sensors}
         self._ended_before: Counter[str] = Counter()  # connections, in former runs
         self._began_at = 0.0
-        self.most = 0.0
+        self._found_at: dict[str, float] = {}  # in this run: causes that are blocked since then
         self.set_aside: Counter[bytes] = Counter()
         self.refused: set[bytes] = set()
         self.innocents: set[bytes] = set()
@@ -45,6 +48,12 @@ class EndingWatch:
         return any(record.payload == payload for record in self._aside_on_disk())
 
     # At the gateway
+
+    def told(self, news: Effect, now: float) -> None:
+        if isinstance(news, SubscriptionRefused) and news.reason.startswith(ENDED):
+            self._found_at[f"SUBSCRIBE {news.topic_filter}"] = now
+        elif isinstance(news, SetAside) and news.record.reason.startswith(ENDED):
+            self._found_at[f"PUBLISH {news.record.topic}"] = now
 
     def saved(self, change: Change, breaks: int) -> None:
         """`breaks`: connections that trouble has ended so far."""
@@ -63,6 +72,18 @@ class EndingWatch:
         self._check_known(engine)
         self._ended_before = Counter(self._broker.ended)
         self._began_at = now
+        self._found_at.clear()
+
+    # At the broker
+
+    def ended(self, cause: str, now: float) -> None:
+        """It ends a connection. What was found to be the cause before is blocked for a while."""
+        found_at = self._found_at.get(cause)
+        block_s = BLOCK_S if self._plan.block_s is None else self._plan.block_s
+        if found_at is not None and now < found_at + block_s:
+            broken(
+                ENDINGS, f"{cause} was found to be a cause at {found_at:.3f} s, and ends another"
+            )
 
     # At the sensor
 
@@ -91,7 +112,5 @@ class EndingWatch:
         """The connections that the broker ended in this run."""
         ended = self._broker.ended - self._ended_before
         trials = 0.0 if self._plan.block_s is None else (now - self._began_at) / self._plan.block_s
-        limit = SHORT_MAX + len(ended) * (EACH_MAX + trials)
-        self.most = max(self.most, (ended.total() - SHORT_MAX) / max(1, len(ended)) - trials)
-        if ended.total() > limit:
+        if ended.total() > len(ended) * (EACH_MAX + trials):
             broken(ENDINGS, f"the broker ended {ended.total()} connections: {dict(ended)}")

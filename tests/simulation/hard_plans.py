@@ -321,7 +321,7 @@ def ending(dice: Random) -> Plan:
             topics.append(f"w/{plan.sensors[number].client_id}")
     plan.replaces_contents |= plan.has_restarts
     how = dice.choice(("ends", "ends", "ends", "denies", "both"))
-    own = (PRESENCE_TOPIC,) if dice.random() < 0.1 else ()
+    own = (PRESENCE_TOPIC,) if dice.random() < 0.2 else ()
     plan.limits = BrokerLimits(
         ends_on_topics=(*topics, *own) if how == "ends" else own,
         ends_on_filters=tuple(filters) if how == "ends" else (),

@@ -43,6 +43,7 @@ from tests.simulation.downlink_watch import (
     RETAINED_ONCE,
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
+from tests.simulation.ending_mutants import ENDING_MUTANTS
 from tests.simulation.ingest_mutants import INGEST_MUTANTS
 from tests.simulation.late_mutants import LATE_MUTANTS
 from tests.simulation.mutant import Mutant, Patch, constant
@@ -291,6 +292,7 @@ MUTANTS = (
     *INGEST_MUTANTS,
     *LATE_MUTANTS,
     *STANDSTILL_MUTANTS,
+    *ENDING_MUTANTS,
 )
 
 

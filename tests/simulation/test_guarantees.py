@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.simulation import (
     bounds,
     downlink_watch,
+    ending_watch,
     lateness,
     liveness,
     model_ingest,
@@ -46,6 +47,7 @@ def test_every_promise_of_the_worlds_is_documented() -> None:
         model_ingest.INGESTED,
         lateness.NOT_THERE,
         liveness.LIVENESS,
+        ending_watch.ENDINGS,
         downlink_watch.ONE_AT_A_TIME,
         downlink_watch.IN_ORDER,
         downlink_watch.NOTHING_MISSED,

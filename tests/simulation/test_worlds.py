@@ -52,6 +52,13 @@ WANTED_OF = {
     "hung": (Trouble.HUNG_DISK.value, "acknowledged while files hang"),
     "taken": (Trouble.TAKEN_FILES.value, "read back", "journal failed"),
     "resized": ("stored", "journal full", "lives"),
+    "ending": (
+        "set aside",
+        "refused for good",
+        "ended by the broker",
+        "filters that end the connection",
+        "wills set aside",
+    ),
 }
 
 # Nothing is covered by worlds alone, and to count lines makes them a quarter slower.
@@ -192,6 +199,16 @@ def take_stock(world: World, seen: Counter[str]) -> None:
     seen["commands owed"] += sum(len(ear.owed) for ear in world.downlink.ears())
     seen["wills published"] += world.wills.routed_count
     seen["lives"] += world.gateway.options.upstream.epoch
+    seen["set aside"] += world.endings.set_aside.total()
+    seen["wills set aside"] += sum(
+        payload.startswith(b"will:") for payload in world.endings.set_aside
+    )
+    seen["refused for good"] += len(world.endings.refused)
+    seen["innocent and set aside or refused"] += len(world.endings.innocents)
+    seen["over the broker's quota"] += world.broker.over_quota
+    for cause, times in world.broker.ended.items():
+        seen["ended by the broker"] += times
+        seen["filters that end the connection"] += times if "SUBSCRIBE" in cause else 0
     seen["retained with the flag"] += sum(len(ear.flagged) for ear in world.downlink.ears())
 
 

@@ -328,6 +328,8 @@ class World:
         self.note(f"gateway: {news}")
         self.readings.told(news)
         self.wills.told(news)
+        self.downlink.told(news)
+        self.endings.told(news, self.agenda.now)
         if self.clocks.is_late:
             self.clocks.watch.told(news, self.agenda.now)
         self.liveness.owed.told(news)
@@ -356,6 +358,7 @@ class World:
     def _ended_by_broker(self, cause: str) -> None:
         self.note(f"the broker ends the connection for {cause}")
         self.readings.ended_by_broker += 1
+        self.endings.ended(cause, self.agenda.now)
 
     def _acknowledged(self, sensor: Sensor, reading: PlannedReading) -> None:
         self.note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
