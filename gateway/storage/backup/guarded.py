@@ -96,8 +96,12 @@ class Folder:
             if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise self._refused(name, _kind_of(self.status(name), "no file")) from None
             raise _at(self.path / name, error) from None
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             self.check_file(name, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        with os.fdopen(descriptor, "rb") as file:
             yield file
 
     def check_file(self, name: str, status: os.stat_result, *, also_root: bool = False) -> None:
@@ -134,7 +138,11 @@ class Folder:
     def make(self, name: str, mode: int = 0o700) -> None:
         with self._named(name):
             os.mkdir(name, mode, dir_fd=self.descriptor)
-            self.give_folder(name, None, mode)
+            try:
+                self.give_folder(name, None, mode)
+            except BaseException:
+                os.rmdir(name, dir_fd=self.descriptor)
+                raise
 
     @contextmanager
     def step(self, name: str) -> Iterator[Folder]:
@@ -264,6 +272,7 @@ def _kind_of(status: os.stat_result | None, otherwise: str) -> str:
         (stat.S_ISSOCK, "a socket"),
         (stat.S_ISCHR, "a device"),
         (stat.S_ISBLK, "a device"),
+        (stat.S_ISREG, "a file"),
     )
     if status is None:
         return otherwise

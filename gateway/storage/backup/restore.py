@@ -23,7 +23,7 @@ import pwd
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -295,10 +295,6 @@ def _restore_into(
             incoming.sync()
             with staged(plan.placements) as files:
                 _change_places(state, incoming, files, gives_to)
-        if gives_to is not None and state.owner != owner:
-            os.fchown(state.descriptor, *owner)
-        if not _not_ours(state):
-            os.fchmod(state.descriptor, 0o700)
     finally:
         os.close(lock)
     return epoch
@@ -316,8 +312,13 @@ def _lock(state: Folder, owner: Ids | None) -> int:
         os.close(lock)
         raise
     hold_lock(lock, path)
-    if owner is not None:
-        os.fchown(lock, *owner)
+    try:
+        os.fchmod(lock, 0o600)
+        if owner is not None:
+            os.fchown(lock, *owner)
+    except BaseException:
+        os.close(lock)
+        raise
     return lock
 
 
@@ -325,8 +326,8 @@ def _lock(state: Folder, owner: Ids | None) -> int:
 def _incoming(state: Folder) -> Iterator[Folder]:
     """A folder that nobody else can look into, until what is in it has its place."""
     state.remove(INCOMING)
-    state.make(INCOMING)
     try:
+        state.make(INCOMING)
         with state.child(INCOMING, also_root=True) as incoming:
             if incoming.owner[0] != os.geteuid():
                 raise BackupError(f"{incoming.path} was exchanged meanwhile")
@@ -399,32 +400,43 @@ def _is_db(name: str) -> bool:
 def _change_places(state: Folder, incoming: Folder, files: list[Staged], owner: Ids | None) -> None:
     was_interrupted = state.has(RESTORE_MARK)
     moves = Moves()
-    try:
-        if not was_interrupted:
-            _keep_former(state, moves)
-            state.write(RESTORE_MARK, (), 0o600, owner)
-            state.sync()
-        if not state.has(BEFORE):
-            moves.make(state, BEFORE)
-        state.give_folder(BEFORE, owner, 0o700)
-        with state.child(BEFORE, also_root=True) as before:
+    with ExitStack() as stack:  # open until all is done, or taken back
+        try:
+            if not was_interrupted:
+                _keep_former(state, moves)
+                state.write(RESTORE_MARK, (), 0o600, owner)
+                state.sync()
+            if not state.has(BEFORE):
+                moves.make(state, BEFORE)
+            state.give_folder(BEFORE, owner, 0o700)
+            before = stack.enter_context(state.child(BEFORE, also_root=True))
             _exchange(state, incoming, before, moves)
             before.sync()
-        for each in files:
-            place(each, moves)
-        state.sync()
-    except BaseException:
-        if not was_interrupted:
-            moves.take_back()
-            state.remove(RESTORE_MARK)
+            for each in files:
+                place(each, moves)
+            _give_state(state, owner)
             state.sync()
-        raise
-    state.remove(RESTORE_MARK)
-    state.sync()
-    state.remove(FORMER)
-    for each in files:
-        with suppress(OSError):
+            state.remove(RESTORE_MARK)
+        except BaseException:
+            if not was_interrupted:
+                moves.take_back()
+                state.remove(RESTORE_MARK)
+                state.sync()
+            raise
+    # It is done: at worst the mark comes back with a power cut, and a restore is asked for again.
+    with suppress(OSError):
+        state.sync()
+    with suppress(OSError):
+        state.remove(FORMER)
+        for each in files:
             each.folder.remove(each.former_name)
+
+
+def _give_state(state: Folder, owner: Ids | None) -> None:
+    if not _not_ours(state):
+        os.fchmod(state.descriptor, 0o700)
+    if owner is not None and owner != state.owner:
+        os.fchown(state.descriptor, *owner)
 
 
 def _keep_former(state: Folder, moves: Moves) -> None:
