@@ -507,7 +507,7 @@ def test_an_archive_that_changes_while_it_is_read_changes_nothing(
 
 NAMES = [
     *("config.toml", "state/state.db", SEGMENT, "state/announced.jsonl", "files/upstream.ca_file"),
-    *("../outside/witness", "/tmp/x", "state/lock", "files/..", "STATE/state.db", "state/journal"),
+    *("../outside/witness", "/etc/x", "state/lock", "files/..", "STATE/state.db", "state/journal"),
     *("x" * 200, "state/journal/\u0661.segment", "tidegate-backup.json", "checksums.json", ""),
 ]
 KINDS = [tarfile.REGTYPE] * 6 + [
