@@ -7,9 +7,15 @@
   `<node>/set/update` for every node that it hears of, and for those that `--node` names. It stays
   there when this ends; `--withdraw` takes it away.
 
-It keeps nothing, and any number of them may run. Limits: a question is answered with at most
-PARTS_MAX messages; questions that are none are not answered. PENDING_MAX wait for the broker, then
-questions are dropped, and the node asks again.
+It keeps nothing, and any number of them may run. It has one connection, to the broker, and listens
+on none. Topics and payloads are from outside: who may publish them, the broker decides.
+
+Limits: a question is answered with at most PARTS_MAX messages; questions that are none are not
+answered. A node gets PARTS_PER_S messages a second, PARTS_AT_ONCE after a rest; a question beyond
+that is dropped, and the node asks again. One message is under way to the broker, for PUBLISH_S_MAX
+at most, then the connection is made again. PENDING_MAX messages of PACKET_BYTES_MAX wait to be
+looked at; the broker keeps back larger ones. NODES_MAX nodes are offered an update and counted;
+beyond that further ones are not offered it, and the one that asked the longest ago is forgotten.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ import ssl
 import struct
 import sys
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +50,15 @@ MQTT_PORT = 1883
 PORT_MAX = 65_535
 RECONNECT_S = 5.0
 PENDING_MAX = 1_000
+PACKET_BYTES_MAX = 16 << 10  # a node's longest frame is 400 bytes
+PUBLISH_S_MAX = 10.0
+PARTS_PER_S = 500.0  # ten times what a node takes by UDP
+PARTS_AT_ONCE = 1_000.0
+NODES_MAX = 10_000
+DROPPED_LOG_S = 60.0
+SHOWN_LENGTH_MAX = 400
+IMAGE_BYTES_MAX = 256 << 10  # app/ota.py
+WITHDRAW_S = 2.0  # without another manifest
 EXIT_UNAVAILABLE = 69
 EXIT_DATA = 65
 
@@ -65,25 +81,60 @@ class Update:
     @classmethod
     def read(cls, path: Path) -> Update:
         beside = path.with_suffix(".manifest")
+        how = "make it with  python -m firmware.image --number N --key-file FILE"
         try:
-            image, manifest = path.read_bytes(), beside.read_bytes()
+            image = _start_of(path, IMAGE_BYTES_MAX + 1)
+            manifest = _start_of(beside, MANIFEST.size + 1)
         except OSError as error:
-            how = "make it with  python -m firmware.image --number N --key-file FILE"
             raise ImageError(f"{error.filename}: {error.strerror}; {how}") from None
+        if len(image) > IMAGE_BYTES_MAX:
+            raise ImageError(f"{path} is larger than the {IMAGE_BYTES_MAX} bytes that a node takes")
         if len(manifest) != MANIFEST.size:
-            raise ImageError(f"{beside}: {len(manifest)} octets, a manifest has {MANIFEST.size}")
+            raise ImageError(f"{beside} is no manifest, which has {MANIFEST.size} bytes: {how}")
         _, number, octets, digest, _ = MANIFEST.unpack(manifest)
         if octets != len(image):
             raise ImageError(f"{beside} is of another image: {octets} octets, not {len(image)}")
         return cls(image, manifest, number, digest)
 
 
+def _start_of(path: Path, bytes_max: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(bytes_max)
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many messages each node may have; time is an argument."""
+
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def take(self, node: str, messages: int, now: float) -> bool:
+        """False, and nothing is taken, if it is too much."""
+        left, at = self._left.pop(node, (PARTS_AT_ONCE, now))
+        left = min(PARTS_AT_ONCE, left + (now - at) * PARTS_PER_S)
+        is_allowed = messages <= left
+        self._left[node] = (left - messages if is_allowed else left, now)
+        if len(self._left) > NODES_MAX:
+            self._left.popitem(last=False)
+        return is_allowed
+
+
 @dataclass(slots=True)
 class OtaServer:
-    """Answers; no I/O."""
+    """Answers; no I/O. `dropped`: questions beyond what a node may ask."""
 
     update: Update | None
     offered: set[str] = field(default_factory=set)  # nodes that have the manifest
+    allowance: Allowance = field(default_factory=Allowance)
+    dropped: int = 0
+
+    def answers_to(self, node: str, question: bytes, unix_ms: int, now: float) -> list[bytes]:
+        """Within what this node may have."""
+        answers = self.answers(question, unix_ms)
+        if not answers or self.allowance.take(node, len(answers), now):
+            return answers
+        self.dropped += 1
+        return []
 
     def answers(self, question: bytes, unix_ms: int) -> list[bytes]:
         if question[:1] == TIME and len(question) == TIME_QUESTION_OCTETS:
@@ -96,7 +147,7 @@ class OtaServer:
 
     def offer(self, node: str) -> bytes | None:
         """The manifest, the first time that this node is heard of."""
-        if self.update is None or node in self.offered:
+        if self.update is None or node in self.offered or len(self.offered) >= NODES_MAX:
             return None
         self.offered.add(node)
         return self.update.manifest
@@ -122,14 +173,21 @@ def password_in(path: Path) -> str:
 def client(asked: argparse.Namespace) -> aiomqtt.Client:
     """Raises OSError when a file cannot be read, or is none."""
     import aiomqtt
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
 
     host, port = asked.broker
+    limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    limits.MaximumPacketSize = PACKET_BYTES_MAX
     return aiomqtt.Client(
         host,
         port,
         username=asked.username,
         password=asked.password_file and password_in(asked.password_file),
         tls_context=asked.ca_file and ssl.create_default_context(cafile=asked.ca_file),
+        protocol=aiomqtt.ProtocolVersion.V5,
+        properties=limits,
+        timeout=PUBLISH_S_MAX,
         max_queued_incoming_messages=PENDING_MAX,
         socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],  # nodes wait for an answer
     )
@@ -143,22 +201,52 @@ async def serve(server: OtaServer, asked: argparse.Namespace) -> None:
         for node in asked.node:
             await _offer(broker, server, node)
         await broker.subscribe([(f"{asked.nodes}{end}", 1) for end in ("", "/ask", "/state")])
+        dropped = DroppedLog(server)
         async for message in broker.messages:
-            topic = str(message.topic)
+            topic, payload = str(message.topic), message.payload
             node = topic.removesuffix("/ask").removesuffix("/state")
             await _offer(broker, server, node)
-            if topic.endswith("/ask") and isinstance(message.payload, bytes):
-                for answer in server.answers(message.payload, time.time_ns() // 1_000_000):
+            if not isinstance(payload, bytes):
+                continue
+            if topic.endswith("/ask"):
+                now = time.monotonic()
+                unix_ms = time.time_ns() // 1_000_000
+                for answer in server.answers_to(node, payload, unix_ms, now):
                     await broker.publish(f"{node}/set/answer", answer, qos=1)
-            elif topic.endswith("/state") and isinstance(message.payload, bytes):
-                log.info("%s says %s", node, message.payload.decode(errors="replace"))
+                dropped.look(node, now)
+            elif topic.endswith("/state"):
+                log.info("%s says %s", shown(node), shown(payload.decode(errors="replace")))
+
+
+def shown(text: str) -> str:
+    """What came from outside, on one line of a log."""
+    start = text[:SHOWN_LENGTH_MAX]
+    plain = start if start.isprintable() else ascii(start)
+    return plain if len(text) <= SHOWN_LENGTH_MAX else f"{plain}... ({len(text)} characters)"
+
+
+class DroppedLog:
+    """A line at most each DROPPED_LOG_S."""
+
+    def __init__(self, server: OtaServer) -> None:
+        self._server = server
+        self._logged = server.dropped
+        self._due_at = 0.0
+
+    def look(self, node: str, now: float) -> None:
+        new = self._server.dropped - self._logged
+        if new and now >= self._due_at:
+            self._logged, self._due_at = self._server.dropped, now + DROPPED_LOG_S
+            log.warning("%d questions were too many and dropped, last of %s", new, shown(node))
 
 
 async def _offer(broker: aiomqtt.Client, server: OtaServer, node: str) -> None:
     manifest = server.offer(node)
     if manifest is not None:
         await broker.publish(f"{node}/set/update", manifest, qos=1, retain=True)
-        log.info("%s is offered %d", node, server.update.number if server.update else 0)
+        log.info("%s is offered %d", shown(node), server.update.number if server.update else 0)
+        if len(server.offered) == NODES_MAX:
+            log.warning("%d nodes were offered the update: further ones are not", NODES_MAX)
 
 
 async def withdraw(asked: argparse.Namespace) -> None:
@@ -166,11 +254,12 @@ async def withdraw(asked: argparse.Namespace) -> None:
     async with client(asked) as broker:
         await broker.subscribe(f"{asked.nodes}/set/update", 1)
         try:
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(WITHDRAW_S) as limit:
                 async for message in broker.messages:
                     if message.retain:
                         await broker.publish(str(message.topic), b"", qos=1, retain=True)
-                        log.info("%s is withdrawn", message.topic)
+                        log.info("%s is withdrawn", shown(str(message.topic)))
+                        limit.reschedule(asyncio.get_running_loop().time() + WITHDRAW_S)
         except TimeoutError:
             log.info("no more of them")
 

@@ -39,7 +39,11 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.SUBSCRIPTIONS_FULL: EventLevel(WARNING, "raise limits.subscriptions_per_client_max"),
     Reason.UNKNOWN_TOPIC_ID: EventLevel(INFO),
     Reason.BAD_TOPIC: EventLevel(INFO),
-    Reason.RESERVED_TOPIC: EventLevel(WARNING, "below tidegate/ the gateway alone publishes"),
+    Reason.RESERVED_TOPIC: EventLevel(
+        WARNING,
+        "below tidegate/ the gateway alone publishes, and Home Assistant's configuration of its "
+        "devices (home_assistant.sensors_may_configure)",
+    ),
     Reason.BAD_FILTER: EventLevel(INFO),
     Reason.PAYLOAD_TOO_LARGE: EventLevel(
         WARNING,

@@ -108,7 +108,13 @@ def uplink_rules(settings: Settings) -> UplinkOptions:
         keeps=journal.keep_until_ingested,
     )
     overrides = tuple((topic.filter, _overridden(default, topic)) for topic in settings.topic)
-    return UplinkOptions(default, overrides, journal.spill_after_ms / 1000)
+    home_assistant = settings.home_assistant
+    return UplinkOptions(
+        default,
+        overrides,
+        journal.spill_after_ms / 1000,
+        None if home_assistant.sensors_may_configure else home_assistant.discovery_prefix,
+    )
 
 
 def custody_options(settings: Settings) -> CustodyOptions:

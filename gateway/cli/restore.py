@@ -19,9 +19,7 @@ from gateway.storage.backup.restore import (
     Restored,
     Target,
     look,
-    read_head,
     restore,
-    trial,
 )
 from gateway.storage.state.errors import StateError
 
@@ -33,6 +31,11 @@ of the configuration with .before-restore behind their names.
 Readings that waited when the backup was taken go to the broker again, with
 their old delivery tags; consumers drop those that they have. --without-readings
 leaves them out.
+
+--force, and only that: replaces a state that is there; puts one into a folder
+with other files; writes files that the configuration names outside of its own
+folder; takes files of users that this gateway does not have; restores though
+the clock is before the backup. What it did is said at the end.
 """
 
 
@@ -54,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace a state that is there, and files that the configuration names elsewhere",
+        help="replace a state that is there, write files outside of the configuration's folder, "
+        "and what else is named below",
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
 
@@ -81,14 +85,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _restore(arguments: argparse.Namespace) -> int:
-    plan = _planned(arguments)
+    found = look(arguments.file)
+    plan = _planned(arguments, found)
     target = Target(
         state_dir=plan.settings.gateway.state_dir,
         config=plan.config,
         is_forced=arguments.force,
         with_readings=not arguments.without_readings,
     )
-    _print_restored(restore(arguments.file, target, plan.settings), target, is_json=arguments.json)
+    restored = restore(arguments.file, found, target, plan.settings)
+    _print_restored(restored, target, is_json=arguments.json)
     return ExitCode.OK
 
 
@@ -98,30 +104,30 @@ class _Plan:
     settings: Settings
 
 
-def _planned(arguments: argparse.Namespace) -> _Plan:
+def _planned(arguments: argparse.Namespace, found: Contents) -> _Plan:
     """Where it goes, by the configuration that will be in force."""
     path = arguments.config or USUAL_PATH
     if arguments.without_config:
         there = path if path.exists() else None
         return _Plan(None, _settings(there, arguments))
-    _, config = read_head(arguments.file)
-    if config is None:
+    if found.config is None:
         return _Plan(None, _settings(None, arguments))
-    with trial(path, config) as tried:
-        try:
-            settings = _settings(tried, arguments)
-        except ConfigError as error:
-            print_error("the configuration in the backup is not right for this release:")
-            print_error(str(error).replace(str(tried), "config.toml"))
-            raise BackupError(
-                "nothing was changed; --without-config restores all but the configuration"
-            ) from None
-    return _Plan(path, settings)
+    try:
+        return _Plan(path, _settings(path, arguments, found.config))
+    except ConfigError as error:
+        print_error("the configuration in the backup is not right for this release:")
+        print_error(str(error).replace(str(path), "config.toml"))
+        raise BackupError(
+            "nothing was changed; --without-config restores all but the configuration"
+        ) from None
 
 
-def _settings(path: Path | None, arguments: argparse.Namespace) -> Settings:
+def _settings(
+    path: Path | None, arguments: argparse.Namespace, octets: bytes | None = None
+) -> Settings:
     def read() -> Configuration:
-        return load(path, environment=os.environ, overrides=arguments.overrides)
+        overrides = arguments.overrides
+        return load(path, environment=os.environ, overrides=overrides, octets=octets)
 
     return in_time(read).settings
 
@@ -146,12 +152,15 @@ def _print_contents(found: Contents, *, is_json: bool) -> None:
 
 
 def _print_restored(restored: Restored, target: Target, *, is_json: bool) -> None:
+    plan = restored.plan
     if is_json:
         document = {
             "state_dir": str(target.state_dir),
             "config_file": None if target.config is None else str(target.config),
-            "missing": {key: str(path) for key, path in restored.missing},
-            "kept": {key: str(path) for key, path in restored.kept},
+            "missing": {key: str(path) for key, path in plan.missing},
+            "kept": {key: str(path) for key, path in plan.kept},
+            "outside": {key: str(path) for key, path in plan.outside},
+            "forced": plan.forced,
         }
         print_line(
             json.dumps({"schema": SCHEMA, **_as_json(restored.contents), **document}, indent=2)
@@ -161,9 +170,16 @@ def _print_restored(restored: Restored, target: Target, *, is_json: bool) -> Non
     print_line(f"{target.state_dir}: the state of {head.gateway} of {_time(head.taken_at)}")
     if target.config is not None:
         print_line(f"{target.config}: its configuration")
-    for key, path in restored.kept:
+    for what in plan.forced:
+        print_error(f"--force: {what}")
+    for key, path in plan.outside:
+        print_error(
+            f"{key} {path} lies outside of the configuration's folder and was not written; "
+            "--force writes it"
+        )
+    for key, path in plan.kept:
         print_error(f"{key} {path} is another file here and stays; --force replaces it")
-    for key, path in restored.missing:
+    for key, path in plan.missing:
         print_error(
             f"{key} {path} is not in the backup and not here: put it there before the start"
         )

@@ -47,9 +47,10 @@ class _NotReadableError(Exception):
         self.message = message
 
 
-def gather_file(path: Path, gathering: Gathering) -> None:
+def gather_file(path: Path, gathering: Gathering, octets: bytes | None = None) -> None:
+    """`octets`: what is to be in the file, if it is not read."""
     try:
-        text = _text(path)
+        text = _text(path, _content(path) if octets is None else octets)
         values, where = _parsed(text, str(path))
     except _NotReadableError as error:
         gathering.unclear.add(None)
@@ -61,7 +62,7 @@ def gather_file(path: Path, gathering: Gathering) -> None:
 def gather_table(path: Path, name: str, gathering: Gathering) -> None:
     """Of a file that is no TOML as a whole, one table, if it is; else nothing."""
     try:
-        text = _text(path)
+        text = _text(path, _content(path))
         found = re.search(rf"(?m)^[ \t]*\[{name}\][^\n]*\n(?:(?![ \t]*\[).*\n?)*", text)
         values, where = _parsed(found[0] if found else "", str(path))
     except _NotReadableError:
@@ -69,13 +70,16 @@ def gather_table(path: Path, name: str, gathering: Gathering) -> None:
     _Walk(path, where, gathering).node(ROOT, (), values)
 
 
-def _text(path: Path) -> str:
-    """With line ends as tomllib has them, and without the byte order mark that Windows writes."""
+def _content(path: Path) -> bytes:
     try:
-        octets = read_regular(path, FILE_BYTES_MAX + 1)
+        return read_regular(path, FILE_BYTES_MAX + 1)
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise _NotReadableError(Origin(str(path)), message) from None
+
+
+def _text(path: Path, octets: bytes) -> str:
+    """With line ends as tomllib has them, and without the byte order mark that Windows writes."""
     if len(octets) > FILE_BYTES_MAX:
         raise _NotReadableError(
             Origin(str(path)), f"expected a file of at most {FILE_BYTES_MAX} octets"

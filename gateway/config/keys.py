@@ -483,6 +483,10 @@ HOME_ASSISTANT = Table(
     Key("birth_topic", Text(1, DISCOVERY_PREFIX_BYTES_MAX, forbidden="+#"),
         'Where Home Assistant says "online" when it starts; everything is announced again then',
         "that of Home Assistant"),
+    Key("sensors_may_configure", Boolean(), "Take from sensors what Home Assistant would read as "
+        "the configuration of a gateway or its devices: discovery_prefix/*/tidegate_*; it is "
+        "refused otherwise, also while enable is false",
+        "a sensor could remove or change the entities of others"),
 ))
 
 HOME_ASSISTANT_VALUE = Table(

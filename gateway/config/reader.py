@@ -61,12 +61,18 @@ class Configuration:
 
 
 def load(
-    path: Path | None, *, environment: Mapping[str, str], overrides: Sequence[str]
+    path: Path | None,
+    *,
+    environment: Mapping[str, str],
+    overrides: Sequence[str],
+    octets: bytes | None = None,
 ) -> Configuration:
-    """`overrides` are KEY=VALUE from the command line; without a path there is no file."""
+    """`overrides` are KEY=VALUE from the command line; without a path there is no file. `octets`:
+    what is to be in the file, if it is not read.
+    """
     gathering = Gathering()
     if path is not None:
-        gather_file(path, gathering)
+        gather_file(path, gathering, octets)
     gather_environment(environment, gathering)
     gather_overrides(overrides, gathering)
     settings = _settings(gathering)

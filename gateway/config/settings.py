@@ -218,6 +218,7 @@ class HomeAssistantSettings:
     enable: bool = False
     discovery_prefix: str = "homeassistant"
     birth_topic: str = "homeassistant/status"
+    sensors_may_configure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,12 @@ class Engine:
         """`pauses`: what the clock leaves out by which `now` is given."""
         self.client_table = ClientTable()
         self.sessions = self.client_table.sessions
-        topic_options = OptionsByTopic(options.uplink.default, options.uplink.overrides)
+        topic_options = OptionsByTopic(
+            options.uplink.default,
+            options.uplink.overrides,
+            options.uplink.discovery_prefix,
+            options.upstream.topic_prefix,
+        )
         self.upstream = MqttSession(options.upstream, topic_options, pauses)
         self.received: dict[type, int] = {}  # frames, by kind
         self._options = options

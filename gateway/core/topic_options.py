@@ -1,8 +1,9 @@
 """When a reading counts as safe, and how long it is worth keeping, as are messages: by its topic.
 
 The first of the operator's filters that matches a topic decides; else the gateway's own rules do.
-What is said below `tidegate/` is believed to be the gateway's: who is there, what is ingested. A
-sensor that says it is refused, whatever the filters say.
+What is said below `tidegate/` is believed to be the gateway's: who is there, what is ingested. So
+is what Home Assistant's discovery has under the ids of gateways and their devices, unless
+`discovery_prefix` is None. A sensor that publishes there is refused, whatever the filters say.
 
 Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found anew.
 """
@@ -17,6 +18,7 @@ from gateway.core.topic_trie import TopicTree
 
 TOPICS_MAX = 20_000
 RESERVED = "tidegate/"
+DEVICE_ID = "tidegate_"  # what an id begins with there (presence/homeassistant/)
 
 
 class Acknowledge(Enum):
@@ -64,13 +66,22 @@ class UplinkOptions:
     default: ReadingOptions = field(default_factory=ReadingOptions)
     overrides: tuple[tuple[str, ReadingOptions], ...] = ()
     spill_after_s: float = 0.05
+    discovery_prefix: str | None = None
 
 
 class OptionsByTopic:
     def __init__(
-        self, default: ReadingOptions, overrides: Sequence[tuple[str, ReadingOptions]] = ()
+        self,
+        default: ReadingOptions,
+        overrides: Sequence[tuple[str, ReadingOptions]] = (),
+        discovery_prefix: str | None = None,
+        topic_prefix: str = "",
     ) -> None:
+        """`discovery_prefix` is as the broker has it, behind no `topic_prefix`."""
         self._default = default
+        self._topic_prefix = topic_prefix
+        self._discovery = "" if discovery_prefix is None else f"{discovery_prefix}/"
+        self._discovery_start = _as_sensors_name_it(self._discovery, topic_prefix)
         self._overrides = overrides
         self._places: TopicTree[int] = TopicTree()
         for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
@@ -85,6 +96,9 @@ class OptionsByTopic:
     def of(self, topic: str) -> ReadingOptions:
         if topic.startswith(RESERVED):
             return REFUSED
+        start = self._discovery_start
+        if start is not None and topic.startswith(start) and self._is_configuration(topic):
+            return REFUSED
         if not self._overrides:
             return self._default
         return self._known.get(topic) or self._find(topic)
@@ -96,3 +110,19 @@ class OptionsByTopic:
             self._known.clear()
         self._known[topic] = options
         return options
+
+    def _is_configuration(self, topic: str) -> bool:
+        """Of any component: Home Assistant takes `sensor/tidegate_gh/lost/config` for the part
+        `lost` of what `device/tidegate_gh/config` describes.
+        """
+        _, _, device_id = f"{self._topic_prefix}{topic}"[len(self._discovery) :].partition("/")
+        return device_id.startswith(DEVICE_ID)
+
+
+def _as_sensors_name_it(discovery: str, topic_prefix: str) -> str | None:
+    """What topics begin with that may be in it; None if none can be."""
+    if not discovery:
+        return None
+    if topic_prefix.startswith(discovery):
+        return ""
+    return discovery.removeprefix(topic_prefix) if discovery.startswith(topic_prefix) else None

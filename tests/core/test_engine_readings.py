@@ -207,45 +207,64 @@ def test_one_client_may_have_predefined_topics_of_its_own() -> None:
 # Topics that are the gateway's own
 
 OWN = "tidegate/gh/clients/s1"
+CONFIGURATION = "homeassistant/device/tidegate_gh_2fs1/config"
+OWNS = pytest.mark.parametrize("own", [OWN, CONFIGURATION])
+DISCOVERY = "homeassistant"
 
 
-def assert_refused(bench: Bench) -> None:
+def assert_refused(bench: Bench, own: str) -> None:
     (dropped,) = bench.told(Dropped)
-    assert (dropped.reason, dropped.detail) == (Reason.RESERVED_TOPIC, OWN)
+    assert (dropped.reason, dropped.detail) == (Reason.RESERVED_TOPIC, own)
     assert bench.seen_of(mqtt5.PublishPacket) == []
 
 
+@OWNS
+@pytest.mark.parametrize("payload", [b"{}", b""])
 @pytest.mark.parametrize("filters", [(), (("#", ReadingOptions(Acknowledge.JOURNAL)),)])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_no_sensor_publishes_in_the_gateways_name(
-    qos: int, filters: tuple[tuple[str, ReadingOptions], ...]
+    qos: int, filters: tuple[tuple[str, ReadingOptions], ...], payload: bytes, own: str
 ) -> None:
-    bench = bench_with(uplink=UplinkOptions(overrides=filters))
+    bench = bench_with(uplink=UplinkOptions(overrides=filters, discovery_prefix=DISCOVERY))
     bench.join(b"s1")
-    topic_id = bench.register(b"s1", OWN.encode())
+    topic_id = bench.register(b"s1", own.encode())
     bench.seen()
-    answer = bench.say(b"s1", Publish(topic_id, 7 if qos else 0, b"{}", qos, retain=True))
+    answer = bench.say(b"s1", Publish(topic_id, 7 if qos else 0, payload, qos, retain=True))
     assert answer == ([Puback(topic_id, 7, 3)] if qos else [])
-    assert_refused(bench)
+    assert_refused(bench, own)
 
 
-def test_nor_does_a_stranger_at_qos_minus_one() -> None:
-    names = PredefinedTopics.of({OWN: 1})
-    bench = bench_with(qos_minus_one=QosMinusOneOptions(allow=True), predefined=names)
+@OWNS
+def test_nor_does_a_stranger_at_qos_minus_one(own: str) -> None:
+    bench = bench_with(
+        qos_minus_one=QosMinusOneOptions(allow=True),
+        predefined=PredefinedTopics.of({own: 1}),
+        uplink=UplinkOptions(discovery_prefix=DISCOVERY),
+    )
     bench.seen()
     bench.say(b"x", Publish(1, 0, b"{}", -1, topic_id_type=TopicIdType.PREDEFINED))
-    assert_refused(bench)
+    assert_refused(bench, own)
 
 
-def test_nor_does_a_will() -> None:
-    bench = Bench()
+@OWNS
+def test_nor_does_a_will(own: str) -> None:
+    bench = bench_with(uplink=UplinkOptions(discovery_prefix=DISCOVERY))
     bench.say(b"s1", Connect(b"s1", 10, will=True))
-    bench.say(b"s1", WillTopic(OWN.encode(), 1, retain=True))
+    bench.say(b"s1", WillTopic(own.encode(), 1, retain=True))
     assert bench.say(b"s1", WillMsg(b"{}"), Pingreq()) == [Connack(0), Pingresp()]
     bench.seen()
     bench.wake(100.0)
-    assert_refused(bench)
+    assert_refused(bench, own)
     assert bench.engine.wake_at() > 100.0, "nor is it tried again"
+
+
+def test_a_sensor_may_configure_where_the_operator_lets_it() -> None:
+    bench = bench_with(uplink=UplinkOptions(discovery_prefix=None))
+    bench.join(b"s1")
+    topic_id = bench.register(b"s1", CONFIGURATION.encode())
+    bench.say(b"s1", Publish(topic_id, 0, b"", 0, retain=True))
+    (reading,) = bench.seen_of(mqtt5.PublishPacket)[-1:]
+    assert (reading.topic, reading.payload) == (CONFIGURATION, b"")
 
 
 def test_but_sensors_may_hear_what_the_gateway_says_there() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.core import topic_options
-from gateway.core.topic_options import Acknowledge, OptionsByTopic, ReadingOptions
+from gateway.core.topic_options import REFUSED, Acknowledge, OptionsByTopic, ReadingOptions
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.topics import Topics
 
 UPSTREAM = ReadingOptions(Acknowledge.UPSTREAM)
 JOURNAL = ReadingOptions(Acknowledge.JOURNAL)
@@ -45,3 +47,70 @@ def test_which_readings_go_to_the_broker_at_once(
 ) -> None:
     assert options.goes_straight == straight
     assert options.spills is spills
+
+
+# Home Assistant's configuration of gateways and their devices
+
+
+def is_refused(topic: str, discovery_prefix: str | None, topic_prefix: str = "") -> bool:
+    return OptionsByTopic(AUTO, (), discovery_prefix, topic_prefix).of(topic) is REFUSED
+
+
+@pytest.mark.parametrize("prefix", ["homeassistant", "ha/discovery"])
+@pytest.mark.parametrize("gateway", ["gh", "green house", "a/b", "ä"])
+def test_what_the_gateway_announces_is_refused_to_sensors(prefix: str, gateway: str) -> None:
+    documents = DiscoveryDocuments(Topics("", gateway), prefix, gateway, "1")
+    for topic in (documents.topic_of_gateway, documents.topic_of("s1"), documents.topic_of("")):
+        assert is_refused(topic, prefix)
+        assert not is_refused(topic, None)
+        assert not is_refused(topic, "another")
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("homeassistant/device/tidegate_gh/config", True),
+        ("homeassistant/device/tidegate_/config", True),
+        # Home Assistant has one id for this and for `online` of the device above.
+        ("homeassistant/binary_sensor/tidegate_gh/online/config", True),
+        ("homeassistant/sensor/tidegate_gh_2fs1/config", True),
+        ("homeassistant//tidegate_gh/config", True),
+        ("homeassistant/device/tidegate_gh", True),
+        # Of other objects.
+        ("homeassistant/device/pump/config", False),
+        ("homeassistant/device/tidegate/config", False),
+        ("homeassistant/sensor/pump/tidegate_gh/config", False),
+        ("homeassistant/device/Tidegate_gh/config", False),
+        ("homeassistant/status", False),
+        ("homeassistant/tidegate_gh", False),
+        ("homeassistant", False),
+        ("homeassistant2/device/tidegate_gh/config", False),
+        ("a/homeassistant/device/tidegate_gh/config", False),
+        ("/homeassistant/device/tidegate_gh/config", False),
+    ],
+)
+def test_of_discovery_only_ids_of_gateways_are_refused(topic: str, expected: bool) -> None:
+    assert is_refused(topic, "homeassistant") is expected
+
+
+@pytest.mark.parametrize(
+    ("topic_prefix", "topic", "expected"),
+    [
+        ("site/", "homeassistant/device/tidegate_gh/config", False),
+        ("site/", "device/tidegate_gh/config", False),
+        ("site/ha/", "device/tidegate_gh/config", True),
+        ("site/ha/", "device/pump/config", False),
+        ("site/", "ha/device/tidegate_gh/config", True),
+        ("site/ha", "/device/tidegate_gh/config", True),
+        ("sit", "e/ha/device/tidegate_gh/config", True),
+        ("site/ha/device/", "tidegate_gh/config", True),
+        ("site/ha/device/", "pump/config", False),
+        ("site/ha/device/tide", "gate_gh/config", True),
+        ("site/ha/device/tidegate_gh/", "config", True),
+        ("site/hat/", "device/tidegate_gh/config", False),
+    ],
+)
+def test_the_topic_counts_as_the_broker_has_it(
+    topic_prefix: str, topic: str, expected: bool
+) -> None:
+    assert is_refused(topic, "site/ha", topic_prefix) is expected

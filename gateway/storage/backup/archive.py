@@ -10,8 +10,10 @@ state/journal/...      segments of the journal, as they are on the disk
 checksums.json         SHA-256 of each of them, last: an archive without it was cut off
 ```
 Rule 1: nothing of an archive counts before its checksums have been seen.
-Rule 2: only the names above are read, each of at most the size that it may have; an archive is
-        input from outside like any other.
+Rule 2: only the names above are read, once each, as plain files of at most the size that they may
+        have, with the heads that `Writer` gives them: no numbers of users, no rights beyond 0777,
+        no extension of tar but those for large sizes and names of users in other scripts. An
+        archive is input from outside like any other.
 Rule 3: a newer format is refused before anything of it is read, and named.
 """
 
@@ -47,16 +49,39 @@ JOURNAL = "state/journal/"
 COMPRESSION = 3
 PIECE_BYTES = 1 << 20
 MEMBERS_MAX = 1 << 21  # a journal of the largest size is a million segments
-_SIZES_MAX = (
-    (re.compile(re.escape(HEAD_NAME)), 64 << 10),
-    (re.compile(re.escape(CHECKSUMS_NAME)), 512 * MIB),
-    (re.compile(re.escape(CONFIG_NAME)), 8 * MIB),
-    (re.compile(r"files/[a-z_0-9.]{1,100}"), 8 * MIB),
-    (re.compile(re.escape(DATABASE_NAME)), 64 << 30),
-    (re.compile(re.escape(ANNOUNCED_NAME)), 128 * MIB),
-    (re.compile(r"state/journal/[0-9a-f-]{1,60}\.segment"), FILE_BYTES_MAX),
+FILE_KEYS = (
+    "upstream.password_file",
+    "upstream.ca_file",
+    "upstream.cert_file",
+    "upstream.key_file",
+    "admin.password_file",
 )
-_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, KeyError)
+ANNOUNCED_BYTES_MAX = 128 * MIB
+CHECKSUM_LINE_BYTES = 256  # more than a name and its checksum take
+_SIZES_MAX = {
+    HEAD_NAME: 64 << 10,
+    CHECKSUMS_NAME: 512 * MIB,
+    CONFIG_NAME: 8 * MIB,
+    **{f"{FILES}{key}": 8 * MIB for key in FILE_KEYS},
+    DATABASE_NAME: 64 << 30,
+    ANNOUNCED_NAME: ANNOUNCED_BYTES_MAX,
+}
+# As journal/segment.py has it, but for digits of other scripts.
+_SEGMENT = re.compile(r"state/journal/[0-9]{20}-[0-9]{10}-[0-9a-f]{8}\.segment")
+_EXTENSION_BYTES_MAX = 4096
+_EXTENSIONS = {"size", "uname", "gname"}
+_TAKEN_AT_MAX = 1 << 36
+_DAMAGE = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class BackupError(Exception):
@@ -90,6 +115,20 @@ class Owner:
         with suppress(KeyError):  # numbers without names mean nothing elsewhere
             user, group = pwd.getpwuid(status.st_uid).pw_name, grp.getgrgid(status.st_gid).gr_name
         return cls(status.st_mode & 0o777, user, group)
+
+
+class _Member(tarfile.TarInfo):
+    """What may be in the archive; else tarfile would read extensions of any size into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        is_extension = member.type == tarfile.XHDTYPE
+        if not is_extension and member.type != tarfile.REGTYPE:
+            raise ValueError(f"unexpected {member.name[:100]!r}, which is no plain file")
+        if member.size < 0 or (is_extension and member.size > _EXTENSION_BYTES_MAX):
+            raise ValueError(f"unexpected {member.name[:100]!r} of {member.size} bytes")
+        return member
 
 
 class Writer:
@@ -165,7 +204,7 @@ class Reader:
         self._file = path.open("rb")
         try:
             with self._damage_named():
-                self._tar = tarfile.open(mode="r|gz", fileobj=self._file)  # noqa: SIM115
+                self._tar = tarfile.open(mode="r|gz", fileobj=self._file, tarinfo=_Member)  # noqa: SIM115
                 self.head = self._read_head()
         except BaseException:
             self._file.close()
@@ -179,17 +218,34 @@ class Reader:
         with self._damage_named():
             for _ in range(MEMBERS_MAX):
                 member = self._tar.next()
+                self._tar.members.clear()  # type: ignore[attr-defined] # it would remember all
                 if member is None:
                     break
                 part = self._part(member)
                 if part.name == CHECKSUMS_NAME:
-                    self._stated = json.loads(part.read())
-                    del self._found[CHECKSUMS_NAME]
+                    self._read_checksums(part)
                     break
                 yield part
                 for _rest in part.pieces:
                     pass
         self._check()
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Of all that was read."""
+        return dict(self._found)
+
+    def _read_checksums(self, part: Part) -> None:
+        if part.size > CHECKSUM_LINE_BYTES * (len(self._found) + 1):
+            raise ValueError(f"{CHECKSUMS_NAME} is too large")
+        stated = json.loads(part.read())
+        if not isinstance(stated, dict):
+            raise ValueError(f"{CHECKSUMS_NAME} has no checksums")
+        self._stated = stated
+        del self._found[CHECKSUMS_NAME]
+        after = self._tar.next()
+        if after is not None:
+            raise ValueError(f"unexpected {after.name[:100]!r} after {CHECKSUMS_NAME}")
 
     def _read_head(self) -> BackupHeader:
         member = self._tar.next()
@@ -204,22 +260,36 @@ class Reader:
                 f"(format {told['format']}; this one reads up to {FORMAT}): install that release, "
                 "or a later one, and restore it there"
             )
-        return BackupHeader(
+        head = BackupHeader(
             format=told["format"],
             release=str(told["release"])[:40],
             gateway=str(told["gateway"])[:64],
             taken_at=int(told["taken_at"]),
             has_secrets=bool(told["has_secrets"]),
         )
+        if head.format < 1 or not 0 <= head.taken_at < _TAKEN_AT_MAX:
+            raise ValueError("no format, or no time, that there can be")
+        if not (head.release.isprintable() and head.gateway.isprintable()):
+            raise ValueError("names that cannot be shown")
+        return head
 
     def _part(self, member: tarfile.TarInfo) -> Part:
-        limit = next((most for name, most in _SIZES_MAX if name.fullmatch(member.name)), None)
-        if limit is None or not member.isreg() or member.name in self._found:
-            raise ValueError(f"unexpected {member.name[:100]!r}")
-        if member.size > limit:
-            raise ValueError(f"{member.name} is too large")
-        owner = Owner(member.mode & 0o777, member.uname, member.gname)
-        return Part(name=member.name, size=member.size, owner=owner, pieces=self._pieces(member))
+        name = member.name
+        limit = FILE_BYTES_MAX if _SEGMENT.fullmatch(name) else _SIZES_MAX.get(name)
+        if limit is None or name in self._found:
+            raise ValueError(f"unexpected {name[:100]!r}")
+        if member.sparse is not None or not member.pax_headers.keys() <= _EXTENSIONS:
+            raise ValueError(f"unexpected extensions of {name}")
+        if not 0 <= member.size <= limit:
+            raise ValueError(f"{name} is too large")
+        if member.mode & ~0o777:
+            raise ValueError(f"{name} has the mode {member.mode & 0o7777:04o}")
+        if member.uid or member.gid or member.linkname:
+            raise ValueError(f"{name} has an owner by number, or is a link")
+        owner = Owner(member.mode, member.uname, member.gname)
+        if name.startswith("state/") and owner != Owner():
+            raise ValueError(f"{name} has an owner, or rights of others")
+        return Part(name=name, size=member.size, owner=owner, pieces=self._pieces(member))
 
     def _pieces(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         """In the hands of who reads them, so what goes wrong is named here as well."""

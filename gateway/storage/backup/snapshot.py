@@ -17,10 +17,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from gateway.storage.backup.archive import BackupError
+from gateway.storage.backup.guarded import Folder
 from gateway.storage.journal.options import FILE_BYTES_MAX
 from gateway.storage.journal.segment import SEGMENT_NAME
 from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE
@@ -28,45 +29,47 @@ from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE
 # Under load the log begins anew some ten times a second; a copy takes milliseconds.
 TRIES_MAX = 50
 WAL_HEADER_BYTES = 32
+LOG_FILE = f"{DATABASE_FILE}-wal"
 PIECE_BYTES = 1 << 20
 
 
 def copy_database(state_dir: Path, target: Path) -> bool:
     """To one file, checked. False if there is none yet. Raises BackupError, OSError."""
-    source, log = state_dir / DATABASE_FILE, state_dir / f"{DATABASE_FILE}-wal"
-    if (state_dir / DISTRUST_FILE).exists():
-        raise _damaged(source)
-    if not source.exists():
-        return False
-    for _ in range(TRIES_MAX):
-        before = _head_of(log)
-        _copy(source, target)
-        _copy(log, target.with_name(f"{target.name}-wal"))
-        if _head_of(log) == before:
-            _make_one(source, target)
-            return True
+    source = state_dir / DATABASE_FILE
+    with Folder.opened(state_dir) as folder:
+        if folder.has(DISTRUST_FILE):
+            raise _damaged(source)
+        if not folder.has(DATABASE_FILE):
+            return False
+        for _ in range(TRIES_MAX):
+            before = _head_of_log(folder)
+            _copy(folder, DATABASE_FILE, target)
+            _copy(folder, LOG_FILE, target.with_name(f"{target.name}-wal"))
+            if _head_of_log(folder) == before:
+                _make_one(source, target)
+                return True
     raise BackupError(f"{source} changes too fast to be copied: try again in a quieter moment")
 
 
-def _head_of(log: Path) -> bytes:
+def _head_of_log(folder: Folder) -> bytes:
     try:
-        with log.open("rb") as file:
+        with folder.reading(LOG_FILE) as file:
             return file.read(WAL_HEADER_BYTES)
     except FileNotFoundError:
         return b""
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(folder: Folder, name: str, target: Path) -> None:
     """Of a file that grows meanwhile, what it was at the beginning at least."""
     target.unlink(missing_ok=True)
     try:
-        with source.open("rb") as file:
+        with folder.reading(name) as file:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as copy:
                 while octets := file.read(PIECE_BYTES):
                     copy.write(octets)
     except FileNotFoundError:
-        if source.name == DATABASE_FILE:
+        if name == DATABASE_FILE:
             raise
 
 
@@ -89,15 +92,25 @@ def _damaged(database: Path) -> BackupError:
     )
 
 
-def segments(folder: Path) -> Iterator[tuple[str, bytes]]:
+def segments(journal_dir: Path) -> Iterator[tuple[str, bytes]]:
     """Names and contents, in the order of the journal. Raises BackupError, OSError."""
+    with ExitStack() as stack:
+        try:
+            state = stack.enter_context(Folder.opened(journal_dir.parent))
+            folder = stack.enter_context(state.child(journal_dir.name))
+        except FileNotFoundError:
+            return
+        yield from _segments_in(folder)
+
+
+def _segments_in(folder: Folder) -> Iterator[tuple[str, bytes]]:
     done: set[str] = set()
     for _ in range(TRIES_MAX):
         *older, newest = _names(folder) or [""]
         is_all_there = True
         for name in older:
             if name not in done:
-                octets = _read(folder / name)
+                octets = _read(folder, name)
                 if octets is None:
                     is_all_there = False
                 else:
@@ -105,28 +118,26 @@ def segments(folder: Path) -> Iterator[tuple[str, bytes]]:
                     yield name, octets
         # One that was freed before it was read is finished by marks in a segment that may be newer
         # than all of these. The newest goes last, because what comes into it later does not count.
-        octets = _read(folder / newest) if newest and is_all_there else None
+        octets = _read(folder, newest) if newest and is_all_there else None
         if octets is not None:
             yield newest, octets
         if is_all_there and (octets is not None or not newest):
             return
-    raise BackupError(f"{folder} changes too fast to be copied: try again in a quieter moment")
+    raise BackupError(f"{folder.path} changes too fast to be copied: try again in a quieter moment")
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Folder) -> list[str]:
     """Oldest first: by the first reading, then by the serial number."""
-    try:
-        found = [path.name for path in folder.iterdir() if path.is_file()]
-    except FileNotFoundError:
-        return []
-    return sorted(name for name in found if SEGMENT_NAME.fullmatch(name))
+    return sorted(name for name in folder.names() if SEGMENT_NAME.fullmatch(name))
 
 
-def _read(path: Path) -> bytes | None:
+def _read(folder: Folder, name: str) -> bytes | None:
     """None if it has lost its name before it was read."""
     try:
-        with path.open("rb") as file:
+        with folder.reading(name) as file:
             octets = file.read(FILE_BYTES_MAX)
-            return octets if path.stat().st_ino == os.fstat(file.fileno()).st_ino else None
+            now = folder.status(name)
+            is_it = now is not None and os.path.samestat(now, os.fstat(file.fileno()))
+            return octets if is_it else None
     except FileNotFoundError:
         return None

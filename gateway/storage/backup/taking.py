@@ -14,6 +14,7 @@ from gateway.config.regular_file import read_regular
 from gateway.config.settings import MIB, Settings
 from gateway.host.version import version
 from gateway.storage.backup.archive import (
+    ANNOUNCED_BYTES_MAX,
     ANNOUNCED_NAME,
     CONFIG_NAME,
     DATABASE_NAME,
@@ -25,6 +26,7 @@ from gateway.storage.backup.archive import (
     Owner,
     Writer,
 )
+from gateway.storage.backup.guarded import Folder
 from gateway.storage.backup.snapshot import copy_database, segments
 from gateway.storage.state.store import DATABASE_FILE
 
@@ -45,6 +47,7 @@ class Taken:
 
 
 def named_files(settings: Settings) -> Iterator[tuple[str, Path]]:
+    """The keys are FILE_KEYS of the archive."""
     upstream = settings.upstream
     for key, path in (
         ("upstream.password_file", upstream.password_file),
@@ -93,7 +96,7 @@ def _fill(
     writer: Writer, partial: Path, config: Path | None, settings: Settings, *, with_secrets: bool
 ) -> Taken:
     if config is not None:
-        writer.add(CONFIG_NAME, config.read_bytes(), Owner.of(config.stat()))
+        writer.add(CONFIG_NAME, read_regular(config, FILE_BYTES_MAX), Owner.of(config.stat()))
     files, left_out = [], []
     for key, path in named_files(settings):
         octets = b"" if key in SECRET_KEYS and not with_secrets else _content(key, path)
@@ -108,9 +111,11 @@ def _fill(
         has_state = copy_database(settings.gateway.state_dir, copy)
         if has_state:
             writer.add_file(DATABASE_NAME, copy)
-    announced = settings.gateway.state_dir / Path(ANNOUNCED_NAME).name
-    if announced.exists():
-        writer.add(ANNOUNCED_NAME, announced.read_bytes())
+    with Folder.opened(settings.gateway.state_dir) as state:
+        name = Path(ANNOUNCED_NAME).name
+        if state.has(name):
+            with state.reading(name) as announced:
+                writer.add(ANNOUNCED_NAME, announced.read(ANNOUNCED_BYTES_MAX))
     count = 0
     for name, octets in segments(settings.gateway.journal_dir):
         writer.add(JOURNAL + name, octets)

@@ -43,6 +43,7 @@ from gateway.storage.state.store import (
 log = logging.getLogger("tidegate.state")
 
 LOCK_FILE = "lock"
+LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # A restore that is under way, or was interrupted.
 RESTORE_MARK = "restore.unfinished"
 # Of former versions, which had a file for it; its number is taken over once.
@@ -131,7 +132,13 @@ def refuse_unusable(path: Path) -> None:
 
 def lock_folder(path: Path) -> int:
     """Until the descriptor is closed. Raises StateError, OSError."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(path, LOCK_FLAGS, 0o600)
+    hold_lock(lock, path)
+    return lock
+
+
+def hold_lock(lock: int, path: Path) -> None:
+    """The same with a file that is open already; it is closed if this fails."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -145,7 +152,6 @@ def lock_folder(path: Path) -> int:
     # In place, because on a full disk there is no second block; and without it no harm is done.
     with suppress(OSError):
         os.pwrite(lock, b"%-19d\n" % os.getpid(), 0)
-    return lock
 
 
 def _keep_private(folder: Path) -> None:

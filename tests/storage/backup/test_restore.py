@@ -29,7 +29,7 @@ import os, sys
 left = int(sys.argv.pop(1))
 def hook(event, _):
     global left
-    if event in ("os.rename", "os.remove"):
+    if event in ("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir"):
         left -= 1
         if left < 0:
             os._exit(9)
@@ -182,7 +182,7 @@ def test_a_damaged_backup_changes_nothing(tmp_path: Path) -> None:
     done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
     assert done.returncode == 1
     assert "is damaged" in done.stderr
-    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "state" / "lock"])
+    assert sorted(tmp_path.rglob("*")) == before
     assert len(exported(config)) == 5
 
 
@@ -273,7 +273,7 @@ def test_a_restore_that_was_cut_short_anywhere_is_finished_by_the_next_one(tmp_p
     config = gateway_folder(tmp_path / "old", readings=3)
     backup = backup_of(config)
     refused = 0
-    for step in range(30):
+    for step in range(60):
         folder = tmp_path / f"cut-{step}"
         here = gateway_folder(folder, readings=7)
         epoch_in(folder / "state")
@@ -287,7 +287,10 @@ def test_a_restore_that_was_cut_short_anywhere_is_finished_by_the_next_one(tmp_p
             check=False,
         )
         if done.returncode == KILLED:
-            refused += _is_refused(here)
+            is_refused = _is_refused(here)
+            refused += is_refused
+            if not is_refused and len(list(waiting(folder / "state" / "journal"))) == 3:
+                continue  # all was done but for what is of no use any more
             again = tidegate("restore", backup, "--config", here, "--force", folder=folder)
             assert again.returncode == 0, again.stderr
         assert not (folder / "state" / RESTORE_MARK).exists()

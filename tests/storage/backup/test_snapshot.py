@@ -15,6 +15,7 @@ import pytest
 from gateway.core.values import Reading
 from gateway.storage.backup import snapshot
 from gateway.storage.backup.archive import BackupError
+from gateway.storage.backup.guarded import Folder
 from gateway.storage.backup.snapshot import copy_database, segments
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.files import OsFiles
@@ -165,8 +166,8 @@ def test_one_whose_log_begins_anew_during_every_copy_is_given_up(
     copy, log = snapshot._copy, tmp_path / f"{DATABASE_FILE}-wal"
     heads = count()
 
-    def begin_anew_meanwhile(source: Path, target: Path) -> None:
-        copy(source, target)
+    def begin_anew_meanwhile(folder: Folder, name: str, target: Path) -> None:
+        copy(folder, name, target)
         log.write_bytes(b"%032d" % next(heads))
 
     (tmp_path / DATABASE_FILE).touch()
