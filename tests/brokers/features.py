@@ -22,7 +22,7 @@ FEATURES: dict[str, str] = {
     "denied_subscribe": "forbidden filter: the subscription is refused, others go on",
     "deep_topic": "a topic that the broker does not take does no harm to others",
     "session_lost": "subscriptions again after a broker that forgot everything",
-    "many_filters": "thirty subscriptions, also after a broker that forgot everything",
+    "many_filters": "twenty subscriptions, also after a broker that forgot everything",
     "restart": "readings during a restart of the broker: each arrives",
     "killed": "readings while the broker is killed and started: each arrives",
     "session_restart": "messages that waited over a restart of a broker that saves its sessions",

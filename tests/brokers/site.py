@@ -70,6 +70,11 @@ class Site:
         granted = [each.topic_filters for each in asked if each.packet_id in answered]
         return {each.pattern for filters in granted for each in filters}
 
+    def hold_receipts(self) -> None:
+        """From now on, when those of earlier readings have come."""
+        until(lambda: not self.tap.last.in_flight)
+        self.tap.hold_receipts()
+
     def lose_sessions(self) -> None:
         """The broker is killed and has forgotten all when it is back."""
         seen = len(self.tap.connections)

@@ -18,6 +18,7 @@ import struct
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -29,6 +30,7 @@ from hil.rig.ports import HeldPort
 READ_BYTES = 1 << 16
 PACKET_BYTES_MAX = 1 << 28
 REFUSED = 0x80
+RECEIPTS = frozenset({4, 5, 7})  # PUBACK, PUBREC, PUBCOMP
 # A network's way there and back, in which what a model's broker has answered can still be lost.
 LATENCY_S = 0.02
 _RESET = struct.pack("ii", 1, 0)
@@ -116,8 +118,8 @@ class Tap:
         self._thread = threading.Thread(target=self._loop.run_forever, name="tap", daemon=True)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answers_flow = asyncio.Event()
-        self._answers_flow.set()
+        self._holds_receipts = False
+        self._held_receipts: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -170,23 +172,19 @@ class Tap:
         """Connections end; new ones are taken."""
         self._do(self._cut())
 
-    def hold_answers(self) -> None:
-        """What the broker sends waits."""
-        self._call(self._answers_flow.clear)
+    def hold_receipts(self) -> None:
+        """What the broker acknowledges of readings waits; all else passes."""
+        self._holds_receipts = True
 
-    def pass_answers(self) -> None:
-        self._call(self._answers_flow.set)
+    def pass_receipts(self) -> None:
+        """Those of a connection that has ended are lost."""
+        self._holds_receipts = False
+        self._do(self._pass_held())
 
     # In its own thread
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10.0)
-
-    def _call(self, work: Callable[[], None]) -> None:
-        async def call() -> None:
-            work()
-
-        self._do(call())
 
     async def _open(self) -> None:
         if self._server is None:
@@ -217,14 +215,23 @@ class Tap:
                 return
             await _Passage(self, (reader, writer), (far_reader, far)).run()
 
+    async def _pass_held(self) -> None:
+        held, self._held_receipts = self._held_receipts, []
+        for pass_on in held:
+            pass_on()
+
     # From its connections
 
     @property
     def model(self) -> Model | None:
         return self._model
 
-    async def answers_may_pass(self) -> None:
-        await self._answers_flow.wait()
+    def pass_or_hold(self, octets: bytes, pass_on: Callable[[], None]) -> None:
+        """A packet of the broker's."""
+        if self._holds_receipts and octets[0] >> 4 in RECEIPTS:
+            self._held_receipts.append(pass_on)
+        else:
+            pass_on()
 
 
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -283,15 +290,18 @@ class _Passage:
     async def _down(self) -> None:
         left = b""
         while octets := await self._far_reader.read(READ_BYTES):
-            await self._tap.answers_may_pass()
             if self._tap.model is not None:
                 await asyncio.sleep(LATENCY_S)
             left += octets
             while (end := packet_end(left, 0, PACKET_BYTES_MAX)) is not None:
                 packet, left = left[:end], left[end:]
-                self._writer.write(self._down_packet(packet))
+                self._tap.pass_or_hold(packet, partial(self._pass_down, packet))
             await self._writer.drain()
         raise EOFError
+
+    def _pass_down(self, octets: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(self._down_packet(octets))
 
     def _down_packet(self, octets: bytes) -> bytes:
         try:

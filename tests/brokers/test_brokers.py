@@ -45,8 +45,8 @@ Note = Callable[[str], None]
 NO_MQTT_5 = "does not speak MQTT 5|is it an MQTT 5 broker"
 ARRIVAL_S = 15.0
 WINDOW_MAX = 200  # a larger Receive Maximum is not filled
-FILTERS = 30
-ROUNDS_MAX, ROUNDS_LASTING = 20, 5
+FILTERS = 20
+ROUNDS_MAX, ROUNDS_LASTING = 20, 3
 
 
 def new_topic(word: str) -> str:
@@ -237,7 +237,7 @@ async def test_receive_maximum(here: Site, cell: Note) -> None:
             for payload in own:
                 await sensor.publish(number[sensor], payload, qos=1)
 
-        here.tap.hold_answers()
+        here.hold_receipts()
         try:
             # The broker acknowledges nothing, so the journal does.
             await asyncio.gather(
@@ -245,7 +245,7 @@ async def test_receive_maximum(here: Site, cell: Note) -> None:
             )
             until(lambda: connection.in_flight_max >= window)
         finally:
-            here.tap.pass_answers()
+            here.tap.pass_receipts()
         found = await arrivals(app, payloads)
         assert repeats(found) == 0
         assert here.tap.last is connection
@@ -458,12 +458,12 @@ async def outage(here: Site, end: Callable[[Broker], object], cell: Note) -> Non
     async with connected(here.gateway.port) as sensor:
         number = await sensor.register(topic)
         async with here.application(topic) as app:
-            here.tap.hold_answers()
+            here.hold_receipts()
             for payload in before:
                 await sensor.publish(number, payload, qos=1)
             seen = await arrivals(app, before[:1])
             here.tap.shut()
-            here.tap.pass_answers()
+            here.tap.pass_receipts()
         end(here.broker)
         for count, payload in enumerate(during):
             await sensor.publish(number, payload, qos=1 + count % 2)
