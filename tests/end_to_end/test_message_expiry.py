@@ -30,7 +30,7 @@ EXPIRY_S = 2
 
 
 async def publish(app: Client, topic: str, payload: bytes, *, retain: bool = False) -> None:
-    properties = Properties(PacketTypes.PUBLISH)
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     properties.MessageExpiryInterval = EXPIRY_S
     await app.publish(topic, payload, qos=1, retain=retain, properties=properties)
 
