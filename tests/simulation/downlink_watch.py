@@ -181,8 +181,9 @@ class DownlinkWatch:
             ear.last_places[topic] = max(place, last)
 
     def _check_welcomes(self, ear: Ear, frame: Publish, topic: str) -> None:
-        """A retained value comes with the flag once for each SUBSCRIBE. A former one may come as
-        well, for a break kept it from being acknowledged; then the value comes once more.
+        """A retained value comes with the flag once for each SUBSCRIBE. It may come once more for
+        each time that a break kept it from being acknowledged, and so may a former one; then the
+        value comes once more, too.
         """
         payload, latest = frame.payload, ear.values.get(topic)
         if latest is not None and self._places[payload] < self._places[latest]:
@@ -192,7 +193,8 @@ class DownlinkWatch:
             return
         times = ear.flagged.setdefault(payload, set())
         times.add(frame.message_id or -len(times) - 1)
-        if len(times) > ear.welcomes.get(topic, 0) + ear.set_back.get(payload, 0):
+        repeated = ear.set_back.get(payload, 0) + self._broker.repeated[payload]
+        if len(times) > ear.welcomes.get(topic, 0) + repeated:
             broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {len(times)} times")
 
     def _check_live(self, ear: Ear, frame: Publish, command: Command) -> None:

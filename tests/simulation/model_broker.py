@@ -138,6 +138,7 @@ class ModelBroker:
         self.ended: Counter[str] = Counter()  # connections, by what it ended them for
         self.on_ended: Callable[[str], None] = nothing
         self.live: Counter[bytes] = Counter()  # sent for a subscription, by payload, each time
+        self.repeated: Counter[bytes] = Counter()  # retained ones that were not acknowledged
         self._connections: list[Connection] = []
         self._receive_max = receive_max
         self._retained_first = retained_first
@@ -270,7 +271,8 @@ class ModelBroker:
             if outgoing.released:
                 write(mqtt5.PubRelPacket(packet_id).write())
             else:
-                self.live[outgoing.publication.payload] += outgoing.is_live
+                counted = self.live if outgoing.is_live else self.repeated
+                counted[outgoing.publication.payload] += 1
                 write(outgoing.packet(packet_id, dup=True))
         self._pump(session)
 
