@@ -305,6 +305,9 @@ def _lock(state: Folder, owner: Ids | None) -> int:
     try:
         lock = os.open(LOCK_FILE, LOCK_FLAGS, 0o600, dir_fd=state.descriptor)
     except OSError as error:
+        status = state.status(LOCK_FILE)
+        if status is not None:
+            state.check_file(LOCK_FILE, status, also_root=True)  # a link, by now
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         state.check_file(LOCK_FILE, os.fstat(lock), also_root=True)

@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -231,3 +233,59 @@ def test_moves_are_taken_back_in_reverse(
     assert (folder.path / "a").read_text() == "b"
     moves.take_back()
     assert {path.name: path.read_text() for path in folder.path.iterdir()} == {"a": "a", "b": "b"}
+
+
+# As an attacker in the name of the service's user: swaps names in the state folder all the time.
+EXCHANGES = """
+import os, sys
+state, outside = sys.argv[1:]
+os.chdir(state)
+os.setgid(65534)
+os.setuid(65534)
+print("there", flush=True)
+names = [".restoring", "before-restore", "journal", "lock", "state.db", "restore.unfinished"]
+number = 0
+while True:
+    for name in names:
+        number += 1
+        try:
+            os.rename(name, f"aside-{number}")
+            os.symlink(outside, name)
+            for _ in range(number % 60):
+                os.lstat(name)
+            os.unlink(name)
+            os.rename(f"aside-{number}", name)
+        except OSError:
+            pass
+"""
+
+
+@AS_ROOT
+def test_names_that_change_all_the_time_lead_nowhere(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "journal").mkdir()
+    (outside / "witness").write_text("here")
+    backup = backup_of(gateway_folder(tmp_path / "old"))
+    config = gateway_folder(tmp_path / "new")
+    state = tmp_path / "new" / "state"
+    for path in (state, *state.rglob("*")):
+        os.chown(path, OTHER_USER, OTHER_USER)
+    before = snapshot_of(outside)
+    command = [sys.executable, "-c", EXCHANGES, str(state), str(outside)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as attacker:
+        try:
+            assert attacker.stdout is not None
+            assert attacker.stdout.readline() == b"there\n"
+            for number in range(4):
+                verbs = (
+                    ("restore", backup, "--config", config, "--force"),
+                    ("backup", f"b{number}", "--config", config),
+                )
+                for verb in verbs:
+                    done = tidegate(*verb, folder=tmp_path)
+                    assert "Traceback" not in done.stderr
+                    assert done.returncode in (0, 1, 69, 73, 77), done.stderr
+        finally:
+            attacker.kill()
+    assert snapshot_of(outside) == before
