@@ -22,6 +22,9 @@ Rule 3: where the broker refused a reading and then ended the connection, the ca
 Rule 4: a client of which CLIENT_KEYS_MAX topics are blocked is blocked on all that are not proven,
         so that it cannot go on with ever new ones.
 
+Rule 5: a broker that does not answer what all waits for in PATIENCE_S, and does not end the
+        connection either, is not waited for any longer: on that connection nothing goes alone.
+
 A word of the broker that has nothing to do with what was sent (it shuts down, another client took
 over) makes nothing suspect.
 
@@ -40,6 +43,7 @@ OFF, UNPROVEN, EVERYTHING = 0, 1, 2
 
 LASTS_S = 30.0
 LOOK_AGAIN_S = 1.0
+PATIENCE_S = 10.0
 SHORT_MAX = 2
 TRIAL_AFTER_S = 2.0
 AT_ONCE_S = 1.0  # a broker that refuses and then ends the connection does so at once
@@ -140,6 +144,8 @@ class Caution:
         self.trial_at = inf
         self.relax_at = inf
         self.turn_at = inf  # something may go though nothing is received
+        self.patience_at = inf  # until then what all waits for must be answered
+        self.is_waiting_over = False  # it was not, and on this connection nothing waits any more
         self._is_open = False
         self._opened_at = 0.0
         self._was_open = False
@@ -183,6 +189,7 @@ class Caution:
         self._is_open = True
         self._opened_at = now
         self.pings = self.asks = 0
+        self.is_waiting_over = False
         self.has_unread = self._is_unread_asked = False
         self.is_trial_due = False
         self.trial_at = now + TRIAL_AFTER_S
@@ -212,7 +219,7 @@ class Caution:
         self.alone = self._refused = None
         is_first = self._is_open
         self._is_open = False
-        self.trial_at = self.relax_at = self.turn_at = inf
+        self.trial_at = self.relax_at = self.turn_at = self.patience_at = inf
         if not is_first or not by_broker:
             return Verdict()
         verdict = Verdict()
@@ -237,6 +244,17 @@ class Caution:
 
     def sent_alone(self, alone: Alone) -> None:
         self.alone = alone
+        self.patience_at = self.heard_at + PATIENCE_S
+
+    def asked(self, count: int) -> None:
+        """So many SUBSCRIBE and UNSUBSCRIBE are not answered."""
+        if self.is_waiting_over:
+            return
+        if count > self.asks:
+            self.patience_at = self.heard_at + PATIENCE_S
+        self.asks = count
+        if not count and self.alone is None:
+            self.patience_at = inf
 
     def answered(self) -> None:
         """What was sent alone, with yes: it is no cause of anything. Of what was refused: the
@@ -246,6 +264,8 @@ class Caution:
         if alone is None:
             return
         self.alone = self._refused = None
+        if not self.asks:
+            self.patience_at = inf
         if alone.is_refused:
             self._update()
             return
@@ -319,13 +339,17 @@ class Caution:
         self.turn_at = self.heard_at
 
     def wake_at(self) -> float:
-        return min(min(self.trial_at, self.relax_at), self.turn_at) if self.is_on else inf
+        if not self.is_on:
+            return inf
+        return min(min(self.trial_at, self.relax_at), min(self.turn_at, self.patience_at))
 
     def handle_time(self, now: float) -> bool:
         """Whether something may go now that had to wait."""
         if now < self.wake_at():
             return False
         self.turn_at = inf
+        if now >= self.patience_at:
+            self._stop_waiting()
         if now >= self.relax_at:
             self.relax_at = inf
             self._short = 0
@@ -335,6 +359,12 @@ class Caution:
         return True
 
     # Helpers
+
+    def _stop_waiting(self) -> None:
+        """The broker does not answer what all waits for, and does not end the connection for it."""
+        self.patience_at = self.relax_at = inf
+        self.is_waiting_over, self.has_unread = True, False
+        self.alone, self.asks = None, 0
 
     def _strike(self, alone: Alone, now: float) -> Alone | None:
         """Once more the connection ended with it; returned if it is guilty now."""
@@ -374,7 +404,7 @@ class Caution:
         if self._is_open and self.relax_at == inf:
             self.degree = UNPROVEN if self.suspects else OFF
         self.has_blocked = bool(self.blocked)
-        self.is_on = bool(
+        self.is_on = not self.is_waiting_over and bool(
             self.degree != OFF
             or self.suspects
             or self.blocked

@@ -67,6 +67,11 @@ class Receiver:
             topic=topic.removeprefix(self._prefix), payload=received.payload, qos=qos, retain=retain
         )
         replay = is_replay(received.identifiers, retain=retain)
+        if retain and len(received.identifiers) > 1:
+            # Artemis names each subscription that matches, as it is when the message is sent: the
+            # second of a pair for one that was asked for with the first. What is new is passed on
+            # to all, live or not.
+            replay = replay or self._subscriptions.may_replay
         publication = Publication(message, received.packet_id, replay)
         if received.expiry_s is not None:
             publication.expiry_s = received.expiry_s

@@ -76,7 +76,7 @@ from gateway.core.mqtt.codec import (
     unreadable_publish,
 )
 from gateway.core.mqtt.options import RECEIVE_MAX, MqttOptions
-from gateway.core.mqtt.publisher import PACKET_BYTES_MAX, REFUSED, Publisher
+from gateway.core.mqtt.publisher import PACKET_BYTES_MAX, Publisher
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
 from gateway.core.mqtt.subscriber import ENDS, Subscriber
@@ -91,6 +91,7 @@ RECORD_S = 10.0
 
 
 CONNACK = 0x20
+REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
 CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
 NO_MQTT_5 = (
     "the broker does not speak MQTT 5 (it answered CONNECT as MQTT 3.1.1 does, code {code}); use a "
@@ -473,7 +474,9 @@ class MqttSession:
 
     def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Output]:
         code = self._code_of(packet)
-        if code >= REFUSED:
+        if code == REFUSED_BY_311:  # in the form of MQTT 5
+            return self._drop(NO_MQTT_5.format(code=code), now)
+        if code:
             self._heed_refusal(code)
             reason = spoken("CONNACK", code, packet.reason_str, packet.server_reference)
             return [UpstreamRefused(reason), *self._drop(reason, now)]

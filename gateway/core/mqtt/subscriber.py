@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
+from math import inf
 from zlib import crc32
 
 import mqtt5
@@ -52,6 +53,7 @@ from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
 
 FILTERS_PER_PACKET_MAX = 64
+REPLAY_S = 30.0  # after SUBSCRIBE retained messages may come
 PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 # Of SUBSCRIBE without its filters: fixed header, packet id and properties; and of each filter.
 HEAD_BYTES_MAX = 5 + 2 + 1 + 5
@@ -78,6 +80,7 @@ class Subscriber:
     ) -> None:
         self.filters_max = filters_max
         self._caution = caution or Caution(0.0)
+        self._replayed_until = -inf
         self._packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._prefix = topic_prefix
         self._wanted: dict[str, int] = {}
@@ -115,6 +118,11 @@ class Subscriber:
     def has_missing(self) -> bool:
         """Whether some that are wanted have not been asked for in this connection."""
         return self.is_open and bool(self._missing)
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether the broker may be sending what it has retained."""
+        return self._caution.heard_at < self._replayed_until
 
     @property
     def overlapping(self) -> bool:
@@ -210,7 +218,7 @@ class Subscriber:
         effects: list[Output] = []
         while self.acknowledged and self._stale and not self._giving_up:
             effects += self._unsubscribe()
-        self._caution.asks = len(self._asked) + len(self._giving_up)
+        self._caution.asked(len(self._asked) + len(self._giving_up))
         return effects
 
     def _subscribe_missing(self) -> list[Output]:
@@ -301,7 +309,7 @@ class Subscriber:
 
     def _sent_alone(self, key: Key, effects: list[Output]) -> list[Output]:
         """What was asked for it; nothing if it is too long for the broker."""
-        self._caution.asks = len(self._asked) + len(self._giving_up)
+        self._caution.asked(len(self._asked) + len(self._giving_up))
         if self._caution.asks and self._caution.alone is None:
             self._caution.sent_alone(Alone(key))
         return effects
@@ -395,6 +403,10 @@ class Subscriber:
                 self._stale[topic_filter] = None
         self._giving_up.clear()
         self._refused.clear()
+        forgotten: list[Output] = []
+        if not is_resumed:  # there is nothing to be given up
+            forgotten = [each for one in self._stale for each in self._forget(one)]
+            self._stale.clear()
         if is_resumed:
             for topic_filter in self._saved:
                 self._remember(topic_filter)
@@ -406,7 +418,7 @@ class Subscriber:
         self._wanted |= self._always
         self._wildcards |= self._always.keys()
         self._missing = dict.fromkeys(self._wanted, True)
-        return self.advance()
+        return forgotten + self.advance()
 
     def close(self) -> None:
         self.is_open = False
@@ -444,7 +456,7 @@ class Subscriber:
 
     def _answered(self) -> None:
         caution = self._caution
-        caution.asks = len(self._asked) + len(self._giving_up)
+        caution.asked(len(self._asked) + len(self._giving_up))
         alone = caution.alone
         if alone is not None and alone.reading is None and not (caution.asks or alone.needs_ping):
             caution.answered()
@@ -562,6 +574,8 @@ class Subscriber:
             for topic_filter in filters
         ]
         identifier = PLAIN if filters[0] not in self._wildcards else identifier_of(filters[0])
+        if not live:
+            self._replayed_until = self._caution.heard_at + REPLAY_S
         packet_id = self._new_packet_id()
         self._asked[packet_id] = answers
         for topic_filter in answers:

@@ -284,6 +284,9 @@ class Uplink:
         """The broker will not have a reading."""
         reading = news.reading
         dropped = Dropped(news.reason, reading.client_id, news.detail)
+        is_final = news.return_code != ReturnCode.CONGESTION
+        if is_final and reading in self._pending_wills:  # no sensor is there to be refused
+            return self.set_aside(ReadingSetAside(reading, news.detail), now)
         if reading.record < 0 or reading in self.storing:
             return [dropped, *self._tell(reading, news.return_code, now), *self._finished(reading)]
         if news.return_code == ReturnCode.CONGESTION and self._deferred.take(reading, now):
