@@ -6,7 +6,8 @@ import mqtt5
 import pytest
 
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Dropped, Save
+from gateway.core.effects import Dropped, DropUpstream, Save
+from gateway.core.mqtt.caution import PATIENCE_S
 from gateway.core.mqtt.publisher import PAUSE_S, PAUSE_S_MAX
 from gateway.core.mqtt.session import CLOSED, UP
 from gateway.core.state_records import FilterDeleted
@@ -245,4 +246,47 @@ def test_a_packet_too_large_in_place_of_connack_ends_the_connection() -> None:
     broker = EndingBroker(changed={"packet_bytes_max": 1000})
     broker.take(broker.session.opened(0.0))
     broker.receive(oversized(0))
+    assert broker.session.phase is CLOSED
+
+
+# A broker that does not answer
+
+
+def test_a_broker_that_does_not_answer_what_all_waits_for_is_waited_for_no_longer() -> None:
+    broker = probing()
+    broker.holds = True
+    broker.connect(session_present=True)
+    broker.publish(reading("new", payload=b"1"), reading("t", payload=b"2"))
+    broker.run()
+    assert broker.published() == [b"1"]
+    broker.wake(broker.now + PATIENCE_S)
+    assert broker.published() == [b"1", b"2"]
+    assert not broker.session.caution.is_on
+    broker.publish(reading("newer", payload=b"3"))
+    broker.run()
+    assert broker.published() == [b"1", b"2", b"3"]
+    broker.connect(session_present=True)
+    assert broker.session.caution.is_on, "the next connection is another"
+
+
+def test_nothing_is_given_up_at_a_broker_that_knows_no_session() -> None:
+    broker = EndingBroker()
+    broker.connect()
+    broker.want("a", "b")
+    broker.run()
+    broker.end(by_broker=False)
+    broker.unwant("b")
+    broker.connect()
+    broker.run()
+    assert broker.subscribed() == [["a"], ["a"]]
+    assert not any(isinstance(each, mqtt5.UnsubscribePacket) for each in broker.read)
+    assert Save(FilterDeleted("b")) in broker.news
+
+
+def test_a_refusal_of_mqtt_3_in_the_form_of_mqtt_5_is_one() -> None:
+    broker = EndingBroker()
+    broker.take(broker.session.opened(0.0))
+    broker.receive(bytes.fromhex("20 03 00 01 00"))
+    (drop,) = [each for each in broker.news if isinstance(each, DropUpstream)]
+    assert "does not speak MQTT 5" in drop.reason
     assert broker.session.phase is CLOSED

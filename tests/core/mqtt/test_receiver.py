@@ -437,3 +437,17 @@ def test_the_two_identifiers_of_a_filter_are_one_subscription() -> None:
     assert not overlap_dedup.is_one(("t", b"on"), [FIRST]), (
         "a message between the two, and one after"
     )
+
+
+@pytest.mark.parametrize(("after_s", "is_replay"), [(29.0, True), (31.0, False)])
+def test_a_retained_message_for_several_filters_is_a_replay_while_one_may_come(
+    after_s: float, is_replay: bool
+) -> None:
+    """Artemis names them as they are by then: all with the second identifier of their pair."""
+    session = session_up()
+    session.receive(mqtt5.PingRespPacket().write(), 1.0)
+    session.subscriptions.want("a/#", 1, retained=True)
+    session.subscriptions.advance()
+    octets = publication("a/b", by=[EPOCH | 2, EPOCH | 4], retain=True)
+    (arrived,) = arrivals(session.receive(octets, 1.0 + after_s))
+    assert arrived.is_replay is is_replay
