@@ -35,14 +35,15 @@ SAVE_FIRST_S = 1.0  # then when a run has become twice as long
 
 
 class ExpiryClock:
-    """`due_at`: when the run time is to be saved, in the time of the core."""
+    """`is_used`: a message had a time. `due_at`: when the run time is to be saved, in core time."""
 
     __slots__ = (
         "_began_at", "_named_until", "_pauses", "_run_ms_at_zero", "_seen_at", "_unix_ms_at_zero",
-        "_unnamed_until", "due_at",
+        "_unnamed_until", "due_at", "is_used",
     )  # fmt: skip
 
     def __init__(self, pauses: ProcessPauses) -> None:
+        self.is_used = False
         self.due_at = inf
         self._pauses = pauses
         self._unix_ms_at_zero = 0.0
@@ -75,6 +76,7 @@ class ExpiryClock:
 
     def begin(self, left_s: float, now: float) -> Expiry:
         """It comes now, with so much time left."""
+        self.is_used = True
         self._seen_at = now
         machine_ms = self._machine_ms(now)
         unix_ms = machine_ms + self._unix_ms_at_zero
@@ -87,6 +89,7 @@ class ExpiryClock:
 
     def restored(self, record: ExpiryRecord, now: float) -> Expiry:
         """It came in a former run."""
+        self.is_used = True
         machine_ms = self._machine_ms(now)
         passed_ms = max(0.0, machine_ms + self._run_ms_at_zero - record.run_ms)
         until_unix_ms = float(record.unix_ms + record.left_ms) if record.unix_ms else inf

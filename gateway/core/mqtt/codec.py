@@ -314,7 +314,7 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
     except UnicodeDecodeError:
         return None
     payload = data[payload_at:end]
-    return ReceivedPublish(
+    received = ReceivedPublish(
         topic=topic,
         payload=payload,
         qos=qos,
@@ -322,8 +322,10 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
         is_dup=flags & 8 > 0,
         packet_id=packet_id,
         identifiers=identifiers,
-        expiry_s=expiry_s,
     )
+    if expiry_s is not None:
+        received.expiry_s = expiry_s
+    return received
 
 
 def _expiry_place(data: bytes, at: int, end: int) -> int:
