@@ -12,8 +12,8 @@ After a restart the monotonic clock is another one, so two others go on:
 The message is over by whichever says so first, and never has more time than it had. So where no
 clock is set it errs to the longer: what a restart took does not count, nor what ran after the run
 time was written last, `SAVE_RUN_TIME_S` or half of that run. To drop a message that is not over is
-the worse, as its publisher was told that it is in good hands. But the run time only grows, so no
-message lives for ever.
+the worse: the broker has the acknowledgement for it, and does not send it again. But the run time
+only grows, so no message lives for ever.
 
 Other designs lost: the boot id, as in the journal, tells only restarts of the process from those of
 the board, after which a message on a board without a clock began again with its full time.
@@ -144,8 +144,8 @@ class ExpiryClock:
 
 
 class Expiry:
-    """Of one message, whoever gets it. `until_unix_ms`: of one that came in a former run, by the
-    wall clock; infinity where that does not count.
+    """Of one message, shared by its copies. `until_unix_ms`: of one that came in a former run, by
+    the wall clock; infinity where that does not count.
     """
 
     __slots__ = ("_clock", "machine_over_at", "record", "until_unix_ms")

@@ -7,8 +7,8 @@ and clients: to encode their names takes as long as to look them up, and with ve
 the slower way.
 
 A PUBLISH from the broker is read here if it is plain: no properties but the identifiers of our
-subscriptions and the Message Expiry Interval. Tests hold both against the codec package octet by
-octet.
+subscriptions and the Message Expiry Interval. Tests hold both against the codec package byte by
+byte.
 """
 
 from __future__ import annotations
