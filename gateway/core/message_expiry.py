@@ -12,8 +12,8 @@ After a restart the monotonic clock is another one, so two others go on:
 The message is over by whichever says so first, and never has more time than it had. So where no
 clock is set it errs to the longer: what a restart took does not count, nor what ran after the run
 time was written last, `SAVE_RUN_TIME_S` or half of that run. To drop a message that is not over is
-the worse, as its publisher was told that it is in good hands. But the run time only grows, so no
-message lives for ever.
+the worse: the broker has the acknowledgement for it, and does not send it again. But the run time
+only grows, so no message lives for ever.
 
 Other designs lost: the boot id, as in the journal, tells only restarts of the process from those of
 the board, after which a message on a board without a clock began again with its full time.
@@ -35,14 +35,15 @@ SAVE_FIRST_S = 1.0  # then when a run has become twice as long
 
 
 class ExpiryClock:
-    """`due_at`: when the run time is to be saved, in the time of the core."""
+    """`is_used`: a message had a time. `due_at`: when the run time is to be saved, in core time."""
 
     __slots__ = (
         "_began_at", "_named_until", "_pauses", "_run_ms_at_zero", "_seen_at", "_unix_ms_at_zero",
-        "_unnamed_until", "due_at",
+        "_unnamed_until", "due_at", "is_used",
     )  # fmt: skip
 
     def __init__(self, pauses: ProcessPauses) -> None:
+        self.is_used = False
         self.due_at = inf
         self._pauses = pauses
         self._unix_ms_at_zero = 0.0
@@ -75,6 +76,7 @@ class ExpiryClock:
 
     def begin(self, left_s: float, now: float) -> Expiry:
         """It comes now, with so much time left."""
+        self.is_used = True
         self._seen_at = now
         machine_ms = self._machine_ms(now)
         unix_ms = machine_ms + self._unix_ms_at_zero
@@ -87,6 +89,7 @@ class ExpiryClock:
 
     def restored(self, record: ExpiryRecord, now: float) -> Expiry:
         """It came in a former run."""
+        self.is_used = True
         machine_ms = self._machine_ms(now)
         passed_ms = max(0.0, machine_ms + self._run_ms_at_zero - record.run_ms)
         until_unix_ms = float(record.unix_ms + record.left_ms) if record.unix_ms else inf
@@ -141,8 +144,8 @@ class ExpiryClock:
 
 
 class Expiry:
-    """Of one message, whoever gets it. `until_unix_ms`: of one that came in a former run, by the
-    wall clock; infinity where that does not count.
+    """Of one message, shared by its copies. `until_unix_ms`: of one that came in a former run, by
+    the wall clock; infinity where that does not count.
     """
 
     __slots__ = ("_clock", "machine_over_at", "record", "until_unix_ms")

@@ -119,12 +119,14 @@ def test_topics_keep_their_order_and_say_only_what_was_said() -> None:
     text = (
         '[[topic]]\nfilter = "alarm/#"\nacknowledge = "journal"\nmessage_expiry_s = 60\n'
         '[[topic]]\nfilter = "#"\ncoalesce_retained = true\nqos0 = "store"\n'
+        '[[topic]]\nfilter = "cmd/#"\ndeliver_within_s = 3600\n'
     )
     assert read(
-        text, overrides=["topic.2.filter=a", "topic.2.qos0_offline=store"]
+        text, overrides=["topic.3.filter=a", "topic.3.qos0_offline=store"]
     ).settings.topic == (
         TopicSettings(filter="alarm/#", acknowledge="journal", message_expiry_s=60),
         TopicSettings(filter="#", coalesce_retained=True, qos0="store"),
+        TopicSettings(filter="cmd/#", deliver_within_s=3600),
         TopicSettings(filter="a", qos0_offline="store"),
     )
 

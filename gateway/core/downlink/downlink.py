@@ -242,6 +242,8 @@ class Downlink:
 
     def wake_at(self) -> float:
         wake_at = min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
+        if not self.expiry_clock.is_used:  # asked for each message
+            return wake_at
         return min(wake_at, min(self.retained.due_at, self.expiry_clock.due_at))
 
     def handle_time(self, now: float) -> list[Output]:

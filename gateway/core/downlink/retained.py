@@ -10,8 +10,8 @@ here is saved, and comes back unconfirmed.
 A subscription of ours brings a message at its own QoS if that of the publication is higher. What is
 known so is not *exact*: who asks for a higher QoS has to wait for what the broker says to that.
 
-What its publisher gave a time (message_expiry.py) is handed to nobody after that; then it goes from
-here and from the disk, within `SWEEP_S`.
+What its publisher gave a time (message_expiry.py) is handed to no client after that; then it goes
+from here and from the disk, within `SWEEP_S`.
 
 Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is counted and said.
 """

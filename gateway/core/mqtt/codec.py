@@ -7,8 +7,8 @@ and clients: to encode their names takes as long as to look them up, and with ve
 the slower way.
 
 A PUBLISH from the broker is read here if it is plain: no properties but the identifiers of our
-subscriptions and the Message Expiry Interval. Tests hold both against the codec package octet by
-octet.
+subscriptions and the Message Expiry Interval. Tests hold both against the codec package byte by
+byte.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
     except UnicodeDecodeError:
         return None
     payload = data[payload_at:end]
-    return ReceivedPublish(
+    received = ReceivedPublish(
         topic=topic,
         payload=payload,
         qos=qos,
@@ -323,8 +323,10 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
         is_dup=flags & 8 > 0,
         packet_id=packet_id,
         identifiers=identifiers,
-        expiry_s=expiry_s,
     )
+    if expiry_s is not None:
+        received.expiry_s = expiry_s
+    return received
 
 
 def _expiry_place(data: bytes, at: int, end: int) -> int:
