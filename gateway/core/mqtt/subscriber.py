@@ -254,13 +254,13 @@ class Subscriber:
 
     def _ask_for_turn(self) -> None:
         is_due = self._missing or self._stale or self._own_missing is not None
-        if is_due and self.unanswered is None:
+        if is_due and not self._waits():
             self._caution.ask_for_turn()
 
     def ask_alone(self, *, may_be_suspect: bool) -> list[Output]:
         """The next one, if nothing else is unanswered: for the caller to see, but for our own."""
         caution = self._caution
-        if not self.is_open or caution.alone is not None or self.unanswered is not None:
+        if not self.is_open or caution.alone is not None or self._waits():
             return []
         effects: list[Output] = []
         for topic_filter in [*self._missing]:
@@ -268,7 +268,7 @@ class Subscriber:
                 if caution.has_unread:
                     return self._ask_whether_read()
                 effects += self._ask_one(topic_filter)
-                if self.unanswered is not None:  # else it is too long for the broker
+                if self._waits():  # else it is too long for the broker
                     return effects
         own = self._own_missing
         if own is not None and self._may_go_alone(
@@ -283,6 +283,10 @@ class Subscriber:
             first = next(iter(self._stale))
             effects += self._sent_alone(filter_key(first), self._give_up())
         return effects
+
+    def _waits(self) -> bool:
+        """For an answer. A method: compiled, a property is taken to be what it was found to be."""
+        return bool(self._asked or self._giving_up)
 
     def _ask_whether_read(self) -> list[Output]:
         """What has gone before and has no answer."""
