@@ -42,7 +42,7 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.RESERVED_TOPIC: EventLevel(
         WARNING,
         "below tidegate/ the gateway alone publishes, and Home Assistant's configuration of its "
-        "devices (home_assistant.sensors_may_configure)",
+        "devices, or set home_assistant.sensors_may_configure",
     ),
     Reason.BAD_FILTER: EventLevel(INFO),
     Reason.PAYLOAD_TOO_LARGE: EventLevel(

@@ -7,7 +7,10 @@ import pytest
 
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, DropUpstream, Save
+from gateway.core.engine import EngineOptions
+from gateway.core.liveness import WaitsFor, owed
 from gateway.core.mqtt.caution import PATIENCE_S
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.publisher import PAUSE_S, PAUSE_S_MAX
 from gateway.core.mqtt.session import CLOSED, UP
 from gateway.core.state_records import FilterDeleted
@@ -19,6 +22,7 @@ from tests.core.mqtt.ending_broker import (
     probing,
     reading,
 )
+from tests.support.engine_bench import Bench, short
 
 STATE = "tidegate/gh/state"
 
@@ -290,3 +294,15 @@ def test_a_refusal_of_mqtt_3_in_the_form_of_mqtt_5_is_one() -> None:
     (drop,) = [each for each in broker.news if isinstance(each, DropUpstream)]
     assert "does not speak MQTT 5" in drop.reason
     assert broker.session.phase is CLOSED
+
+
+def test_a_ping_before_what_goes_alone_is_owed_by_the_broker() -> None:
+    bench = Bench(EngineOptions(MqttOptions("gh", 3, "gw")))
+    bench.join(b"s1")
+    bench.lose_broker()
+    bench.holds = bench.holds_pings = True
+    bench.connect_broker()
+    bench.say(b"s1", short(b"hi", 1, 7))
+    (answer,) = [one for one in owed(bench.engine, bench.at) if one.kind == "alone"]
+    assert answer.waits_for is WaitsFor.BROKER
+    assert "a ping" in answer.what
