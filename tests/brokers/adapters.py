@@ -130,11 +130,6 @@ class Artemis(Broker):
     title = "ActiveMQ Artemis"
     version = "2.40.0"
     recipe = Recipe("maven", ("ArtemisBroker", "org.apache.activemq:artemis-mqtt-protocol:2.40.0"))
-    deviations: ClassVar[Mapping[str, str]] = {
-        "retained": "it names every subscription that matches, as it is by then, with a message "
-        "that it sends because of one of them, so the gateway takes that for a live one: the "
-        "sensor that had it hears it once more",
-    }
 
     def command(self) -> list[str]:
         wanted = self.settings
@@ -269,9 +264,9 @@ class Rmqtt(Broker):
     title = "RMQTT"
     version = "0.24.0"
     recipe = Recipe("cargo", ("rmqttd@0.24.0",), needs=("protoc",))
-    deviations: ClassVar[Mapping[str, str]] = {
+    lacks: ClassVar[Mapping[str, str]] = {
         PERSISTENCE: "after a stop in order the session is there again, and the messages that "
-        "waited for it are not (rmqtt-session-storage with sled)",
+        "waited for it only at times (rmqtt-session-storage with sled)",
     }
 
     def command(self) -> list[str]:

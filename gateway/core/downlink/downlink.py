@@ -65,6 +65,8 @@ from gateway.core.values import Message, Publication, SubscribeTo
 from gateway.frames import ReturnCode
 
 REPLAY_WINDOW_S = 30.0
+LIVE_TOPICS_MAX = 1000  # of which the last message is known that came live
+ONLY_NEWCOMERS = KeepResult(-1)
 
 
 class Downlink:
@@ -93,6 +95,8 @@ class Downlink:
         self._options = options
         # When they joined by which filter, in order: a replay is theirs for a while; infinity if
         # the broker was away. Not until when: many join at once, and share the number.
+        # Of retained topics: what came live since, and when.
+        self._last_live: dict[str, tuple[bytes, float]] = {}
         self._newcomers: dict[tuple[ClientId, str], float] = {}
         self._confirm_until = inf
         self._own_topic_received: str | None = None  # a filter of the gateway's own
@@ -186,6 +190,8 @@ class Downlink:
                 found, effects = self.retained.keep(message, is_exact=is_exact)
                 if found.is_full:
                     effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
+        elif not publication.is_replay and message.topic in self.retained:
+            self._note_live(message, now)
         if message.qos == 0:
             if publication.is_replay:
                 return effects + self._replay(publication, found, now)
@@ -422,6 +428,16 @@ class Downlink:
             return []
         return [WhenSaved([DeliveryComplete(publication)])]
 
+    def _note_live(self, message: Message, now: float) -> None:
+        """A broker that ignores Retain As Published (Artemis, rumqttd) does not tell whether it has
+        retained this in place of what it had.
+        """
+        live = self._last_live
+        live.pop(message.topic, None)
+        if len(live) >= LIVE_TOPICS_MAX:
+            del live[next(iter(live))]
+        live[message.topic] = message.payload, now
+
     def _replay(
         self, publication: Publication, found: KeepResult | None, now: float
     ) -> list[Output]:
@@ -439,9 +455,14 @@ class Downlink:
         effects = self.save_late()
         filters = self.subscriptions.filters_over(message.topic) if self._newcomers else []
         since, newest = self._newcomers.get, now - REPLAY_WINDOW_S
+        live = self._last_live.get(message.topic)
+        live_at = -inf
+        if live is not None and live[0] == message.payload:
+            live_at, found = live[1], ONLY_NEWCOMERS  # those that were there have got it live
         for client_id, qos in matches:
-            is_new = any(since((client_id, each), -inf) > newest for each in filters)
-            if is_new or found is None or not found.is_full:
+            came_at = max((since((client_id, each), -inf) for each in filters), default=-inf)
+            is_new = came_at > newest and came_at >= live_at
+            if is_new or found is None or not (found.is_full or found is ONLY_NEWCOMERS):
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new, message.expiry)
                 effects += self._give(self._sessions[client_id], copy, publication, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.core.downlink import downlink
 from gateway.core.downlink.downlink import REPLAY_WINDOW_S
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped
@@ -335,3 +336,30 @@ def test_one_that_gives_up_a_filter_is_no_newcomer_by_it() -> None:
     bench.subscribe(b"s1", b"state/+")
     bench.say(b"s1", Unsubscribe(9, b"state/+"))
     assert bench.engine.downlink._newcomers == {}
+
+
+def test_what_was_heard_live_is_not_heard_again_as_a_replay() -> None:
+    """Artemis and rumqttd ignore Retain As Published, so nothing says that it is retained."""
+    bench = bench_with_clients(b"s1", b"s2")
+    bench.subscribe(b"s1", b"state")
+    replay(bench, payload=b"off")
+    bench.hear(b"s1")
+    bench.at += 1.0
+    bench.publishes("state", b"on", by="state")
+    assert published(bench.hear(b"s1")) == ON_LIVE
+    bench.at += 1.0
+    frames = bench.subscribe(b"s2", b"state/#")
+    bench.heard += [(b"s2", each) for each in frames]
+    replay(bench, by="state/#")
+    assert bench.hear(b"s1") == []
+    assert bench.hear_all(b"s2") == [(b"off", 0, True), (b"on", 0, True)]
+
+
+def test_of_so_many_topics_the_last_live_message_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downlink, "LIVE_TOPICS_MAX", 1)
+    bench = bench_with_clients(b"s1")
+    bench.subscribe(b"s1", b"#")
+    for topic in ("a", "b"):
+        replay(bench, topic=topic, payload=b"off", by="#")
+        bench.publishes(topic, b"on", by="#")
+    assert list(bench.engine.downlink._last_live) == ["b"]

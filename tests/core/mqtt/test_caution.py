@@ -15,7 +15,9 @@ from gateway.core.mqtt.caution import (
     FORGET_S,
     KEYS_MAX,
     LASTS_S,
+    LOOK_AGAIN_S,
     OFF,
+    PATIENCE_S,
     SHORT_MAX,
     STRIKES_MAX,
     TOPICS_MAX,
@@ -403,3 +405,37 @@ def test_proven_topics_are_limited_and_then_all_are_unproven_again() -> None:
     for number in range(TOPICS_MAX + 1):
         caution.prove(f"{number}")
     assert caution.proven == {f"{TOPICS_MAX}"}
+
+
+def test_caution_is_not_relaxed_before_all_that_is_to_go_alone_had_its_turn() -> None:
+    caution = caution_up()
+    for _ in range(SHORT_MAX):
+        ended(caution, 0.0)
+        opened(caution, 0.0)
+    assert caution.degree == EVERYTHING
+    caution.put_off_relaxing(LASTS_S - 1.0)
+    assert caution.relax_at == LASTS_S, "it is not due"
+    caution.put_off_relaxing(LASTS_S)
+    assert caution.relax_at == LASTS_S + LOOK_AGAIN_S
+
+
+def test_what_is_asked_besides_keeps_its_time_when_what_went_alone_is_answered() -> None:
+    caution = caution_up()
+    caution.sent_alone(Alone(filter_key("f")))
+    caution.asked(1)
+    caution.answered()
+    assert caution.patience_at == PATIENCE_S
+    caution.asked(0)
+    assert caution.patience_at == inf
+
+
+def test_who_waited_too_long_asks_no_more_on_this_connection() -> None:
+    caution = caution_up(probe_s=10.0, has_backlog=True)
+    caution.sent_alone(Alone(filter_key("f")))
+    caution.asked(2)
+    assert caution.handle_time(PATIENCE_S)
+    assert (caution.alone, caution.asks, caution.is_on) == (None, 0, False)
+    caution.asked(1)
+    assert caution.asks == 0
+    opened(caution, PATIENCE_S)
+    assert caution.is_on
