@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.app.core_options import engine_options, uplink_rules
@@ -30,7 +32,10 @@ message_expiry_s = 60
 """
 
 
-def test_a_topic_has_a_time_for_messages_and_one_for_readings() -> None:
+def test_a_topic_has_a_time_for_messages_and_one_for_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     options = uplink_rules(read(TOPICS).settings)
     found = [(name, each.deliver_within_s, each.expiry_s) for name, each in options.overrides]
     assert found == [("cmd/#", 3600.0, 0.0), ("#", 0.0, 60.0)]
