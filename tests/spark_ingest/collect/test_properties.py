@@ -8,7 +8,7 @@ import mqtt5
 import pytest
 
 from spark_ingest.collect.packets import read_packet
-from spark_ingest.collect.properties import with_allowed_properties
+from spark_ingest.collect.properties import may_have_bad_text, with_allowed_properties
 from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
@@ -102,3 +102,18 @@ def test_it_is_logged_once_on_each_connection() -> None:
     ]
     session.closed()
     assert type(up(session).receive(odd, 1.0, 0)[0]) is PropertiesIgnored
+
+
+def test_what_cannot_be_read_has_no_bad_text() -> None:
+    assert may_have_bad_text(b"\x30\xff\xff\xff\xff\xff") is False
+
+
+def test_a_packet_with_a_long_payload_keeps_it() -> None:
+    payload = b"x" * 300
+    # Maximum Packet Size (0x27) has no place in a PUBLISH.
+    body = b"\x00\x01t\x05\x27\x00\x00\x01\x00" + payload
+    packet = b"\x30" + bytes((len(body) & 0x7F | 0x80, len(body) >> 7)) + body
+    changed, notes = with_allowed_properties(packet)
+    read, _ = mqtt5.read(memoryview(changed))
+    assert isinstance(read, mqtt5.PublishPacket)
+    assert (read.topic, read.payload, len(notes)) == ("t", payload, 1)
