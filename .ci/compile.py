@@ -97,6 +97,7 @@ MODULES = {
         "session",
         "stale",
         "subscriber",
+        "varint",
     ),
     "core.session": (
         "dedup",

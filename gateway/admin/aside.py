@@ -9,8 +9,7 @@ from typing import Any
 
 from gateway.core.mqtt.caution import FILTER, OWN, READING, Caution
 from gateway.core.state_records import AsideRecord
-from gateway.core.uplink.aside import Aside
-from gateway.core.values import Reading
+from gateway.core.uplink.aside import Aside, reading_of
 from gateway.presence.readings import as_json, shown
 
 ASIDE_SCHEMA = "tidegate.buffer.aside/1"
@@ -78,22 +77,9 @@ def listed(gateway: str, records: Iterable[AsideRecord]) -> dict[str, Any]:
 
 def record_as_json(gateway: str, record: AsideRecord) -> dict[str, Any]:
     """As a reading that waits, with its number, when it was set aside (Unix ms) and why."""
-    reading = Reading(
-        client_id=record.client_id,
-        topic=record.topic,
-        payload=record.payload,
-        qos=record.qos,
-        retain=record.retain,
-        topic_id=0,
-        message_id=0,
-        received_at=0.0,
-        sequence=record.sequence,
-        unix_ms=record.unix_ms,
-        epoch=record.epoch,
-    )
     return {
         "number": record.number,
-        **as_json(gateway, reading),
+        **as_json(gateway, reading_of(record, 0.0)),
         "shown": shown(record.payload),
         "set_aside_ms": record.set_aside_ms,
         "reason": record.reason,

@@ -123,11 +123,11 @@ def _planned(arguments: argparse.Namespace, found: Contents) -> _Plan:
 
 
 def _settings(
-    path: Path | None, arguments: argparse.Namespace, octets: bytes | None = None
+    path: Path | None, arguments: argparse.Namespace, content: bytes | None = None
 ) -> Settings:
     def read() -> Configuration:
         overrides = arguments.overrides
-        return load(path, environment=os.environ, overrides=overrides, octets=octets)
+        return load(path, environment=os.environ, overrides=overrides, content=content)
 
     return in_time(read).settings
 

@@ -47,10 +47,10 @@ class _NotReadableError(Exception):
         self.message = message
 
 
-def gather_file(path: Path, gathering: Gathering, octets: bytes | None = None) -> None:
-    """`octets`: what is to be in the file, if it is not read."""
+def gather_file(path: Path, gathering: Gathering, content: bytes | None = None) -> None:
+    """`content`: what is to be in the file, if it is not read."""
     try:
-        text = _text(path, _content(path) if octets is None else octets)
+        text = _text(path, _content(path) if content is None else content)
         values, where = _parsed(text, str(path))
     except _NotReadableError as error:
         gathering.unclear.add(None)
@@ -78,14 +78,14 @@ def _content(path: Path) -> bytes:
         raise _NotReadableError(Origin(str(path)), message) from None
 
 
-def _text(path: Path, octets: bytes) -> str:
+def _text(path: Path, content: bytes) -> str:
     """With line ends as tomllib has them, and without the byte order mark that Windows writes."""
-    if len(octets) > FILE_BYTES_MAX:
+    if len(content) > FILE_BYTES_MAX:
         raise _NotReadableError(
             Origin(str(path)), f"expected a file of at most {FILE_BYTES_MAX} octets"
         )
     try:
-        return octets.decode("utf-8-sig").replace("\r\n", "\n")
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode()
         message = f"expected UTF-8 text, got the octet 0x{error.object[error.start]:02X}"

@@ -65,14 +65,14 @@ def load(
     *,
     environment: Mapping[str, str],
     overrides: Sequence[str],
-    octets: bytes | None = None,
+    content: bytes | None = None,
 ) -> Configuration:
-    """`overrides` are KEY=VALUE from the command line; without a path there is no file. `octets`:
+    """`overrides` are KEY=VALUE from the command line; without a path there is no file. `content`:
     what is to be in the file, if it is not read.
     """
     gathering = Gathering()
     if path is not None:
-        gather_file(path, gathering, octets)
+        gather_file(path, gathering, content)
     gather_environment(environment, gathering)
     gather_overrides(overrides, gathering)
     settings = _settings(gathering)

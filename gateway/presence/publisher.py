@@ -168,9 +168,11 @@ class PresencePublisher:
 
     def _messages(self) -> int:
         """How many may go now."""
+        if self._engine.is_congested:
+            return 0
         allowed = self._engine.upstream.own_messages_max
-        if self._engine.is_congested or allowed is not None:
-            return allowed if allowed and not self._engine.is_congested else 0
+        if allowed is not None:
+            return allowed
         pace = self._per_beat
         if self._engine.upstream.publisher.in_flight.has_waiting:
             pace /= WHILE_READINGS_WAIT

@@ -47,7 +47,7 @@ def publish_head(data: bytes, first: int, body_at: int, end: int) -> PublishHead
     """None if it has not all come. Raises BadPacketError if the packet is none, or is QoS 2."""
     qos = first >> 1 & 3
     if first >> 4 != PUBLISH >> 4 or qos > 1:
-        raise BadPacketError(f"a packet of {end - body_at} octets that is no message of ours")
+        raise BadPacketError(f"a packet of {end - body_at} bytes that is no message of ours")
     topic_at = body_at + 2
     topic_end = topic_at + int.from_bytes(data[body_at:topic_at], "big")
     head_end = topic_end + 2 * qos

@@ -248,10 +248,10 @@ def _varint(data: bytes, at: int, size: int) -> tuple[int, int]:
     for shift in range(0, 28, 7):
         if at >= size:
             raise _LengthError
-        octet = data[at]
+        byte = data[at]
         at += 1
-        value |= (octet & 0x7F) << shift
-        if octet < 0x80:
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
             return at, value
     raise _LengthError
 

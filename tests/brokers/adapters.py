@@ -25,7 +25,7 @@ IGNORES_RETAIN_AS_PUBLISHED = (
     "for the gateway than what it knows as retained, and that sensor hears it once more when "
     "another one subscribes"
 )
-LOSES_QOS_2 = "it acknowledges a message of QoS 2 and passes it on to nobody"
+LOSES_QOS_2 = "it acknowledges a message of QoS 2 and does not pass it on"
 
 
 class Mosquitto(Broker):
@@ -315,7 +315,7 @@ class Ejabberd(Broker):
     recipe = Recipe("deb", ("ejabberd=23.01-1",))
     credentials = ("gateway@localhost", "secret")
     keys: ClassVar[Mapping[str, str]] = {
-        'upstream.username = "NAME@HOST"': "it lets nobody in without",
+        'upstream.username = "NAME@HOST"': "it refuses every CONNECT without",
         'upstream.password_file = "..."': "likewise",
     }
     lacks: ClassVar[Mapping[str, str]] = {PERSISTENCE: "it keeps sessions in memory only"}

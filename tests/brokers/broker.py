@@ -67,7 +67,7 @@ class Broker(LoggedProcess):
     version: ClassVar[str]
     recipe: ClassVar[Recipe]
     speaks_mqtt_5: ClassVar[bool] = True
-    credentials: ClassVar[tuple[str, str] | None] = None  # where it lets nobody in without
+    credentials: ClassVar[tuple[str, str] | None] = None  # where it refuses every CONNECT without
     # In the gateway's configuration, for this broker, and why.
     keys: ClassVar[Mapping[str, str]] = {}
     lacks: ClassVar[Mapping[str, str]] = {}

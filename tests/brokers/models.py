@@ -30,26 +30,26 @@ class LimitedBroker:
 
     # From the gateway
 
-    def up(self, packet: Any, octets: bytes, connection: Connection) -> Verdict:
+    def up(self, packet: Any, data: bytes, connection: Connection) -> Verdict:
         limits = self._limits
-        if limits.packet_bytes_max and len(octets) > limits.packet_bytes_max:
+        if limits.packet_bytes_max and len(data) > limits.packet_bytes_max:
             return _ended(mqtt5.DisconnectReasonCode.PACKET_TOO_LARGE)
         match packet:
             case mqtt5.ConnectPacket():
-                return self._connect(packet, octets)
+                return self._connect(packet, data)
             case mqtt5.SubscribePacket():
                 return self._subscribe(packet)
             case mqtt5.PublishPacket():
-                return self._publish(packet, octets, connection)
-        return Verdict(octets)
+                return self._publish(packet, data, connection)
+        return Verdict(data)
 
-    def _connect(self, packet: mqtt5.ConnectPacket, octets: bytes) -> Verdict:
+    def _connect(self, packet: mqtt5.ConnectPacket, data: bytes) -> Verdict:
         will = packet.will
         if will is not None and int(will.qos) > self._limits.qos_max:
             return _refused(mqtt5.ConnAckReasonCode.QUALITY_NOT_SUPPORTED)
         if will is not None and will.retain and not self._limits.retain_available:
             return _refused(mqtt5.ConnAckReasonCode.RETAIN_NOT_SUPPORTED)
-        return Verdict(octets)
+        return Verdict(data)
 
     def _subscribe(self, packet: mqtt5.SubscribePacket) -> Verdict:
         limits = self._limits
@@ -68,9 +68,7 @@ class LimitedBroker:
             return _ended(mqtt5.DisconnectReasonCode.TOPIC_FILTER_INVALID)
         return Verdict(_at_most(packet, limits.qos_max).write())
 
-    def _publish(
-        self, packet: mqtt5.PublishPacket, octets: bytes, connection: Connection
-    ) -> Verdict:
+    def _publish(self, packet: mqtt5.PublishPacket, data: bytes, connection: Connection) -> Verdict:
         limits = self._limits
         if int(packet.qos) > limits.qos_max:
             return _ended(mqtt5.DisconnectReasonCode.QOS_NOT_SUPPORTED)
@@ -85,7 +83,7 @@ class LimitedBroker:
                 return Verdict(closes=True)
         if self._is_too_deep(packet.topic):
             return Verdict(closes=True)
-        return Verdict(octets)
+        return Verdict(data)
 
     def _is_denied(self, topic: str) -> bool:
         return topic.startswith(self._denied)
@@ -99,9 +97,9 @@ class LimitedBroker:
 
     # From mosquitto
 
-    def down(self, packet: Any, octets: bytes) -> bytes:
+    def down(self, packet: Any, data: bytes) -> bytes:
         if not isinstance(packet, mqtt5.ConnAckPacket) or packet.reason_code.value:
-            return octets
+            return data
         limits = self._limits
         return mqtt5.ConnAckPacket(
             session_present=packet.session_present,

@@ -47,9 +47,9 @@ class Verdict:
 
 
 class Model(Protocol):
-    def up(self, packet: Any, octets: bytes, connection: Connection) -> Verdict: ...
+    def up(self, packet: Any, data: bytes, connection: Connection) -> Verdict: ...
 
-    def down(self, packet: Any, octets: bytes) -> bytes: ...
+    def down(self, packet: Any, data: bytes) -> bytes: ...
 
 
 @dataclass(slots=True)
@@ -65,15 +65,15 @@ class Connection:
     largest: int = 0
     violations: list[str] = field(default_factory=list)
 
-    def note_sent(self, packet: Any, octets: bytes) -> None:
+    def note_sent(self, packet: Any, data: bytes) -> None:
         self.sent.append(packet)
-        self.largest = max(self.largest, len(octets))
+        self.largest = max(self.largest, len(data))
         connack = self.connack
         if connack is None:
             return
         limit = connack.max_packet_size
-        if limit and len(octets) > limit:
-            self.violations.append(f"a packet of {len(octets)} bytes, more than {limit}")
+        if limit and len(data) > limit:
+            self.violations.append(f"a packet of {len(data)} bytes, more than {limit}")
         if isinstance(packet, mqtt5.PublishPacket):
             self._note_publish(packet, connack)
         has_id = isinstance(packet, mqtt5.SubscribePacket) and packet.subscription_id is not None
@@ -226,9 +226,9 @@ class Tap:
     def model(self) -> Model | None:
         return self._model
 
-    def pass_or_hold(self, octets: bytes, pass_on: Callable[[], None]) -> None:
+    def pass_or_hold(self, data: bytes, pass_on: Callable[[], None]) -> None:
         """A packet of the broker's."""
-        if self._holds_receipts and octets[0] >> 4 in RECEIPTS:
+        if self._holds_receipts and data[0] >> 4 in RECEIPTS:
             self._held_receipts.append(pass_on)
         else:
             pass_on()
@@ -261,19 +261,19 @@ class _Passage:
 
     async def _up(self) -> None:
         left = b""
-        while octets := await self._reader.read(READ_BYTES):
-            left += octets
+        while data := await self._reader.read(READ_BYTES):
+            left += data
             while (end := packet_end(left, 0, PACKET_BYTES_MAX)) is not None:
                 packet, left = left[:end], left[end:]
                 await self._up_packet(packet)
             await self._far.drain()
         raise EOFError
 
-    async def _up_packet(self, octets: bytes) -> None:
-        packet, _, _ = read_packet(memoryview(octets))
-        self._connection.note_sent(packet, octets)
+    async def _up_packet(self, data: bytes) -> None:
+        packet, _, _ = read_packet(memoryview(data))
+        self._connection.note_sent(packet, data)
         model = self._tap.model
-        verdict = Verdict(octets) if model is None else model.up(packet, octets, self._connection)
+        verdict = Verdict(data) if model is None else model.up(packet, data, self._connection)
         self._far.write(verdict.forward)
         if not verdict.closes:
             self._writer.write(verdict.answer)
@@ -289,28 +289,28 @@ class _Passage:
 
     async def _down(self) -> None:
         left = b""
-        while octets := await self._far_reader.read(READ_BYTES):
+        while data := await self._far_reader.read(READ_BYTES):
             if self._tap.model is not None:
                 await asyncio.sleep(LATENCY_S)
-            left += octets
+            left += data
             while (end := packet_end(left, 0, PACKET_BYTES_MAX)) is not None:
                 packet, left = left[:end], left[end:]
                 self._tap.pass_or_hold(packet, partial(self._pass_down, packet))
             await self._writer.drain()
         raise EOFError
 
-    def _pass_down(self, octets: bytes) -> None:
+    def _pass_down(self, data: bytes) -> None:
         if not self._writer.is_closing():
-            self._writer.write(self._down_packet(octets))
+            self._writer.write(self._down_packet(data))
 
-    def _down_packet(self, octets: bytes) -> bytes:
+    def _down_packet(self, data: bytes) -> bytes:
         try:
-            packet, codes, _ = read_packet(memoryview(octets))
+            packet, codes, _ = read_packet(memoryview(data))
         except BadPacketError:
             self._connection.is_3_1_1 = True
-            return octets
+            return data
         if self._tap.model is not None:
-            octets = self._tap.model.down(packet, octets)
-            packet, codes, _ = read_packet(memoryview(octets))
+            data = self._tap.model.down(packet, data)
+            packet, codes, _ = read_packet(memoryview(data))
         self._connection.note_received(packet, codes)
-        return octets
+        return data

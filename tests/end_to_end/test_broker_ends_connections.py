@@ -40,21 +40,21 @@ class Ending:
         self._ends = ends
         self.ended = 0
 
-    def up(self, packet: Any, octets: bytes, _connection: Connection) -> Verdict:
-        if self._ends(packet, octets):
+    def up(self, packet: Any, data: bytes, _connection: Connection) -> Verdict:
+        if self._ends(packet, data):
             self.ended += 1
             return Verdict(closes=True)
-        return Verdict(octets)
+        return Verdict(data)
 
-    def down(self, _packet: Any, octets: bytes) -> bytes:
-        return octets
+    def down(self, _packet: Any, data: bytes) -> bytes:
+        return data
 
 
-def is_published(packet: Any, _octets: bytes) -> bool:
+def is_published(packet: Any, _data: bytes) -> bool:
     return isinstance(packet, mqtt5.PublishPacket) and packet.topic == CULPRIT
 
 
-def is_subscribed(packet: Any, _octets: bytes) -> bool:
+def is_subscribed(packet: Any, _data: bytes) -> bool:
     filters = packet.topic_filters if isinstance(packet, mqtt5.SubscribePacket) else []
     return any(each.pattern == CULPRIT for each in filters)
 
@@ -221,7 +221,7 @@ def test_a_filter_that_ends_the_connection_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_takes_few_filters_gets_few(tmp_path: Path) -> None:
-    def too_many(packet: Any, _octets: bytes) -> bool:
+    def too_many(packet: Any, _data: bytes) -> bool:
         return isinstance(packet, mqtt5.SubscribePacket) and len(packet.topic_filters) > 8
 
     async def told() -> None:
@@ -251,8 +251,8 @@ def test_a_broker_that_takes_few_filters_gets_few(tmp_path: Path) -> None:
 
 
 def test_a_message_of_our_own_that_ends_the_connection_is_left_out(tmp_path: Path) -> None:
-    def too_large(packet: Any, octets: bytes) -> bool:
-        return isinstance(packet, mqtt5.PublishPacket) and len(octets) > 300
+    def too_large(packet: Any, data: bytes) -> bool:
+        return isinstance(packet, mqtt5.PublishPacket) and len(data) > 300
 
     async def told() -> None:
         over = asyncio.Event()
@@ -278,8 +278,8 @@ def test_a_message_of_our_own_that_ends_the_connection_is_left_out(tmp_path: Pat
 def test_what_is_set_aside_outlasts_every_restart_and_can_be_sent_again(tmp_path: Path) -> None:
     takes_it = False
 
-    def ends(packet: Any, octets: bytes) -> bool:
-        return not takes_it and is_published(packet, octets)
+    def ends(packet: Any, data: bytes) -> bool:
+        return not takes_it and is_published(packet, data)
 
     async def told() -> None:
         nonlocal takes_it

@@ -67,7 +67,7 @@ class EndingWatch:
             broken(ENDINGS, f"{change} is nothing that came")
 
     def restored(self, engine: Engine, now: float) -> None:
-        """Another run: it must know what is set aside, and may try all anew."""
+        """Another run: it must know what is set aside, and may try all of it again."""
         self._check_bound(now)
         self._check_known(engine)
         self._ended_before = Counter(self._broker.ended)

@@ -17,6 +17,7 @@ from gateway.cli.output import print_error, print_line, put
 from gateway.cli.sources import add_source_arguments
 from gateway.cli.tables import Column, table, terminal_columns
 from gateway.config.settings import Settings
+from gateway.core.state_records import AsideRecord
 from gateway.host.causes import brief
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.store import DATABASE_FILE, StateStore
@@ -135,7 +136,7 @@ def _answer(settings: Settings) -> tuple[dict[str, Any], str]:
     return listed(name, _records(folder)), f"files in {folder}"
 
 
-def _records(folder: Path) -> list[Any]:
+def _records(folder: Path) -> list[AsideRecord]:
     """From a copy of the database, which a gateway that runs has for itself."""
     if not (folder / DATABASE_FILE).exists():
         return []

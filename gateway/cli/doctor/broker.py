@@ -109,22 +109,22 @@ def _connect_packet(upstream: UpstreamSettings, password: bytes | None) -> bytes
 
 
 def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPacket:
-    octets = b""
-    while (end := packet_end(octets, 0, PACKET_BYTES_MAX)) is None:
+    data = b""
+    while (end := packet_end(data, 0, PACKET_BYTES_MAX)) is None:
         try:
             more = line.recv(4096)
         except ConnectionError:
             more = b""
         if not more:
             raise _EndError
-        octets += more
-        if octets.startswith(_TLS_ALERT) and not upstream.tls:
+        data += more
+        if data.startswith(_TLS_ALERT) and not upstream.tls:
             raise ssl.SSLError(1, "plain to a TLS port")
     if end < 0:
         raise BadPacketError(f"it answers CONNECT with {-end} bytes")
-    if octets[0] == CONNACK and end == CONNACK_311_BYTES:
+    if data[0] == CONNACK and end == CONNACK_311_BYTES:
         raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
-    packet, _, _ = read_packet(memoryview(octets[:end]))
+    packet, _, _ = read_packet(memoryview(data[:end]))
     if not isinstance(packet, mqtt5.ConnAckPacket):
         raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
     return packet

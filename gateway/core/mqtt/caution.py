@@ -21,7 +21,6 @@ Rule 3: where the broker refused a reading and then ended the connection, the ca
         once. After one that went alone and was refused nothing follows until a ping is answered.
 Rule 4: a client of which CLIENT_KEYS_MAX topics are blocked is blocked on all that are not proven,
         so that it cannot go on with ever new ones.
-
 Rule 5: a broker that does not answer what all waits for in PATIENCE_S, and does not end the
         connection either, is not waited for any longer: on that connection nothing goes alone.
 
@@ -37,6 +36,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from gateway.core.effects import Transmit
+from gateway.core.events import Output
+from gateway.core.mqtt.codec import PINGREQ
 from gateway.core.values import Reading
 
 OFF, UNPROVEN, EVERYTHING = 0, 1, 2
@@ -299,14 +301,15 @@ class Caution:
         """Something that has no answer."""
         self.has_unread, self._is_unread_asked = True, False
 
-    def pinged(self) -> None:
+    def ping(self) -> Transmit:
+        """PINGREQ, by whose answer the broker has read what went before."""
         self.pings += 1
         self._is_unread_asked = True
+        return Transmit(PINGREQ)
 
-    @property
-    def wants_ping(self) -> bool:
-        """Whether only a ping will tell that all has been read, and none has been sent for that."""
-        return self.has_unread and not self._is_unread_asked
+    def ask_whether_read(self) -> list[Output]:
+        """A ping, if only that will tell and none has been sent for it."""
+        return [self.ping()] if self.has_unread and not self._is_unread_asked else []
 
     def ping_answered(self) -> None:
         self.pings = max(0, self.pings - 1)

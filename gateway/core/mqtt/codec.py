@@ -22,6 +22,7 @@ import mqtt5
 from gateway.core.mqtt.foreign_codes import with_known_codes
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.properties import may_have_bad_text, with_allowed_properties
+from gateway.core.mqtt.varint import varint
 from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
 
@@ -42,6 +43,7 @@ SUBSCRIPTION_IDENTIFIER = 0x0B
 MESSAGE_EXPIRY_INTERVAL = 0x02
 EXPIRY_OCTETS = 5  # with its identifier (MQTT 5, 3.3.2.3.3)
 NO_PACKET_ID = 0
+REPLACEMENT = "\ufffd"  # of what is not UTF-8; it may be part of a topic
 
 _QOS_MAX = 2
 _MORE = 0x80  # octets of a variable byte integer follow (MQTT 5, 1.5.5)
@@ -51,16 +53,6 @@ _NONE: Sequence[int] = ()
 
 class BadPacketError(Exception):
     """The broker sent bytes that are no MQTT 5 packet."""
-
-
-def varint(value: int) -> bytes:
-    """A variable byte integer (MQTT 5, 1.5.5)."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 _VARINTS_MAX = 2048
@@ -220,13 +212,14 @@ def unreadable_publish(data: bytes, start: int, end: int) -> SkippedPublish | No
     """A whole PUBLISH whose topic is not UTF-8; None for any other PUBLISH. A broker that does not
     check what its clients send would send it again in each connection. Raises as `publish_head`.
     """
-    packet = data[start:end]
-    head = publish_head(packet, 0, len(packet))
-    return head if head is not None and head.topic.encode() not in packet else None
+    head = publish_head(data, start, end - start)
+    if head is None or REPLACEMENT not in head.topic:
+        return None
+    return None if head.topic.encode() in data[start:end] else head
 
 
 def read_packet(
-    octets: memoryview, *, check_text: bool = False
+    data: memoryview, *, check_text: bool = False
 ) -> tuple[object, list[int], list[str]]:
     """The packet in these bytes, all of them; its reason codes if one of them is none of MQTT 5's;
     and which properties were left out, as they may not be there (properties.py). Raises
@@ -236,22 +229,22 @@ def read_packet(
     writes that to stderr.
     """
     ignored: list[str] = []
-    if check_text and may_have_bad_text(bytes(octets)):
-        changed, ignored = with_allowed_properties(bytes(octets))
-        octets = memoryview(changed)
+    if check_text and may_have_bad_text(bytes(data)):
+        changed, ignored = with_allowed_properties(bytes(data))
+        data = memoryview(changed)
     try:
-        return _read(octets), [], ignored
+        return _read(data), [], ignored
     except BadPacketError:
-        changed, more = with_allowed_properties(bytes(octets))
+        changed, more = with_allowed_properties(bytes(data))
         changed, codes = with_known_codes(changed)
-        if changed == octets:
+        if changed == data:
             raise
     return _read(memoryview(changed)), codes, ignored + more
 
 
-def _read(octets: memoryview) -> object:
+def _read(data: memoryview) -> object:
     try:
-        packet, size = mqtt5.read(octets)
+        packet, size = mqtt5.read(data)
     except (ValueError, IndexError) as error:
         raise BadPacketError(str(error)) from error
     except BaseException as error:
@@ -260,8 +253,8 @@ def _read(octets: memoryview) -> object:
         if type(error).__name__ != "PanicException":
             raise
         raise BadPacketError("text that is not UTF-8") from None
-    if size != len(octets):
-        raise BadPacketError(f"a packet of {size} octets that says it has {len(octets)}")
+    if size != len(data):
+        raise BadPacketError(f"a packet of {size} octets that says it has {len(data)}")
     return packet
 
 
@@ -280,7 +273,7 @@ class ReceivedPublish:
 
 
 def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | None:
-    """The PUBLISH in these octets, all of them; None for one that the codec package is to read."""
+    """The PUBLISH in these bytes, all of them; None for one that the codec package is to read."""
     flags = data[start]
     qos = flags >> 1 & 3
     at = start + 1

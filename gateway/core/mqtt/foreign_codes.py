@@ -6,6 +6,8 @@ else a failure: a code that is not known must not cost the connection, and what 
 
 from __future__ import annotations
 
+from gateway.core.mqtt.varint import LengthError, read_varint
+
 CONNACK, PUBACK, PUBREC, PUBREL, PUBCOMP = 2, 4, 5, 6, 7
 SUBACK, UNSUBACK, DISCONNECT = 9, 11, 14
 FAILURE = 0x80  # "unspecified error", which each packet but PUBREL and PUBCOMP knows
@@ -29,10 +31,13 @@ _KNOWN: dict[int, frozenset[int]] = {
 
 def with_known_codes(packet: bytes) -> tuple[bytes, list[int]]:
     """The packet with codes that the codec takes, and the codes as they came; none if it has none
-    in its place.
+    in its place, or cannot be read.
     """
     kind = packet[0] >> 4
-    places = _places(packet, kind)
+    try:
+        places = _places(packet, kind)
+    except LengthError:
+        return packet, []
     codes = [packet[at] for at in places]
     known = _KNOWN.get(kind, frozenset())
     changed = bytearray(packet)
@@ -44,7 +49,7 @@ def with_known_codes(packet: bytes) -> tuple[bytes, list[int]]:
 
 def _places(packet: bytes, kind: int) -> range:
     size = len(packet)
-    body, _ = _length(packet, 1)
+    body, _ = read_varint(packet, 1, size)
     if kind == CONNACK:
         return range(body + 1, min(body + 2, size))
     if kind in (PUBACK, PUBREC, PUBREL, PUBCOMP):
@@ -52,22 +57,9 @@ def _places(packet: bytes, kind: int) -> range:
     if kind == DISCONNECT:
         return range(body, min(body + 1, size))
     if kind in (SUBACK, UNSUBACK):
-        after, properties = _length(packet, body + 2)
+        after, properties = read_varint(packet, body + 2, size)
         return range(min(after + properties, size), size)
     return range(0)
-
-
-def _length(packet: bytes, at: int) -> tuple[int, int]:
-    """A variable byte integer (1.5.5): where it ends, and its value."""
-    value = shift = 0
-    while at < len(packet):
-        octet = packet[at]
-        at += 1
-        value |= (octet & 0x7F) << shift
-        shift += 7
-        if octet < 0x80:
-            break
-    return at, value
 
 
 def _instead_of(code: int, kind: int) -> int:

@@ -14,6 +14,7 @@ QOS2_IN_FLIGHT_MAX = 500
 CONTROL_ID_FIRST = PACKET_IDS + 1
 CONTROL_ID_LAST = 65_535
 
+PACKET_BYTES_MAX = 268_435_460  # of MQTT itself (2.1.4), with the fixed header
 RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
 
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from gateway.core.mqtt.varint import LengthError, read_varint, varint
+
 CONNACK, PUBLISH, SUBACK, UNSUBACK, DISCONNECT = 2, 3, 9, 11, 14
 _ACKNOWLEDGEMENTS = (4, 5, 6, 7)
 NOTES_MAX = 8  # of one packet
@@ -91,15 +93,11 @@ _ALLOWED: dict[int, frozenset[int]] = {
 }
 
 
-class _LengthError(Exception):
-    """A length that is none, or that runs out of what it is in."""
-
-
 def may_have_bad_text(packet: bytes) -> bool:
     """Whether its properties have anything but ASCII. False where they cannot be found."""
     try:
         _, start, end = _section(packet)
-    except _LengthError:
+    except LengthError:
         return False
     return not packet[start:end].isascii()
 
@@ -110,12 +108,12 @@ def with_allowed_properties(packet: bytes) -> tuple[bytes, list[str]]:
     """
     try:
         length_at, start, end = _section(packet)
-        body_at, _ = _varint(packet, 1, len(packet))
+        body_at, _ = read_varint(packet, 1, len(packet))
         kept, notes = _allowed(packet[start:end], packet[0] >> 4, has_topic=_has_topic(packet))
-    except _LengthError:
+    except LengthError:
         return packet, []
-    body = packet[body_at:length_at] + _encoded(len(kept)) + kept + packet[end:]
-    changed = packet[:1] + _encoded(len(body)) + body
+    body = packet[body_at:length_at] + varint(len(kept)) + kept + packet[end:]
+    changed = packet[:1] + varint(len(body)) + body
     if changed != packet and not notes:
         notes.append(LONG_LENGTH)
     return changed, notes
@@ -124,9 +122,9 @@ def with_allowed_properties(packet: bytes) -> tuple[bytes, list[str]]:
 def _section(packet: bytes) -> tuple[int, int, int]:
     """Where the length of the properties is, where they begin and where they end."""
     size, kind = len(packet), packet[0] >> 4
-    at, length = _varint(packet, 1, size)
+    at, length = read_varint(packet, 1, size)
     if at + length != size or kind not in _ALLOWED:
-        raise _LengthError
+        raise LengthError
     if kind == PUBLISH:
         at = _text_end(packet, at, size)
         at += 2 if packet[0] & 6 else 0
@@ -136,14 +134,14 @@ def _section(packet: bytes) -> tuple[int, int, int]:
         at += 1
     else:
         at += 2
-    start, length = _varint(packet, at, size)
+    start, length = read_varint(packet, at, size)
     if start + length > size:
-        raise _LengthError
+        raise LengthError
     return at, start, start + length
 
 
 def _has_topic(packet: bytes) -> bool:
-    at, _ = _varint(packet, 1, len(packet))
+    at, _ = read_varint(packet, 1, len(packet))
     return packet[at : at + 2] != b"\x00\x00"
 
 
@@ -153,7 +151,7 @@ def _allowed(section: bytes, packet_kind: int, *, has_topic: bool) -> tuple[byte
     seen: set[int] = set()
     at, size = 0, len(section)
     while at < size:
-        value_at, name = _varint(section, at, size)
+        value_at, name = read_varint(section, at, size)
         kind = _KINDS.get(name)
         if kind is None:
             _note(notes, f"{name:#04x} {UNKNOWN}")
@@ -201,7 +199,7 @@ def _fault_in(value: bytes, name: int, kind: Kind) -> str:
 
 
 def _is_zero(value: bytes, kind: Kind) -> bool:
-    return not (_varint(value, 0, len(value))[1] if kind is Kind.VARINT else any(value))
+    return not (read_varint(value, 0, len(value))[1] if kind is Kind.VARINT else any(value))
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -215,7 +213,7 @@ def _is_utf8(text: bytes) -> bool:
 def _rewritten(value: bytes, kind: Kind, *, is_text: bool) -> bytes:
     """A number in as few bytes as it needs, and a text with a question mark for what is none."""
     if kind is Kind.VARINT:
-        return _encoded(_varint(value, 0, len(value))[1])
+        return varint(read_varint(value, 0, len(value))[1])
     if is_text:
         return value
     text = value[2:].decode(errors="replace").replace("\ufffd", "?").encode()
@@ -224,42 +222,19 @@ def _rewritten(value: bytes, kind: Kind, *, is_text: bool) -> bytes:
 
 def _value_end(section: bytes, at: int, size: int, kind: Kind) -> int:
     if kind is Kind.VARINT:
-        return _varint(section, at, size)[0]
+        return read_varint(section, at, size)[0]
     if kind is Kind.PAIR:
         return _text_end(section, _text_end(section, at, size), size)
     if kind in (Kind.TEXT, Kind.BINARY):
         return _text_end(section, at, size)
     end = at + _SIZES[kind]
     if end > size:
-        raise _LengthError
+        raise LengthError
     return end
 
 
 def _text_end(data: bytes, at: int, size: int) -> int:
     end = at + 2 + int.from_bytes(data[at : at + 2], "big")
     if at + 2 > size or end > size:
-        raise _LengthError
+        raise LengthError
     return end
-
-
-def _varint(data: bytes, at: int, size: int) -> tuple[int, int]:
-    """A variable byte integer (1.5.5): where it ends, and its value."""
-    value = 0
-    for shift in range(0, 28, 7):
-        if at >= size:
-            raise _LengthError
-        octet = data[at]
-        at += 1
-        value |= (octet & 0x7F) << shift
-        if octet < 0x80:
-            return at, value
-    raise _LengthError
-
-
-def _encoded(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

@@ -35,9 +35,9 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, reading_key
-from gateway.core.mqtt.codec import PINGREQ, PublishEncoder, plain_pubrels
+from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
-from gateway.core.mqtt.options import MqttOptions
+from gateway.core.mqtt.options import PACKET_BYTES_MAX, MqttOptions
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.stale import StaleCheck
 from gateway.core.process_pauses import ProcessPauses
@@ -47,7 +47,6 @@ from gateway.core.values import Reading
 from gateway.frames import ReturnCode
 
 REFUSED = 0x80
-PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 
 # What the broker may accept later; all else it will refuse again (MQTT 5, 3.4.2.1).
 _PASSING = frozenset({0x80, 0x83, 0x91})
@@ -56,6 +55,7 @@ PAUSE_S = 1.0
 PAUSE_S_MAX = 30.0
 HELD_MAX = 1000
 TOO_LARGE = "larger than the {limit} bytes the broker takes (its Maximum Packet Size)"
+QOS_0_ONLY = "the broker takes QoS 0 only, which nothing confirms"
 ENDS = "the broker ended the connection {count} times when this was sent alone"
 # No broker that announces at least so much can find a reading too large: payload and topic have 64
 # KiB each at most, and the delivery tag less than a client id and names of 64 KiB.
@@ -273,14 +273,21 @@ class Publisher:
             reading = in_flight.next_waiting()
             if reading is None:
                 break
-            reason = None if reading.record < 0 else stale.reason(reading, now)
-            if reason is not None:
-                effects += [Dropped(reason, reading.client_id, reading.topic), Finish(reading)]
-                continue
-            effects.append(self._transmit(reading))
-            if reading.qos == 0 and reading.record >= 0:
-                effects.append(Finish(reading))  # nothing will say that it arrived
+            effects += self._dropped_as_stale(reading, now) or self._sent(reading)
         return effects
+
+    def _dropped_as_stale(self, reading: Reading, now: float) -> list[Output]:
+        """Nothing if it may go."""
+        reason = None if reading.record < 0 else self.stale.reason(reading, now)
+        if reason is None:
+            return []
+        return [Dropped(reason, reading.client_id, reading.topic), Finish(reading)]
+
+    def _sent(self, reading: Reading) -> list[Output]:
+        sent = self._transmit(reading)
+        if reading.qos == 0 and reading.record >= 0:
+            return [sent, Finish(reading)]  # nothing will say that it arrived
+        return [sent]
 
     def _pump_carefully(self, now: float) -> list[Output]:
         """As `pump`, one by one (caution.py)."""
@@ -313,9 +320,9 @@ class Publisher:
     def _next_carefully(self, reading: Reading, now: float) -> list[Output]:
         """One whose turn it is goes, goes alone, is held back, or does not go at all."""
         in_flight, caution = self.in_flight, self.caution
-        reason = None if reading.record < 0 else self.stale.reason(reading, now)
-        if reason is not None:
-            return [Dropped(reason, reading.client_id, reading.topic), Finish(reading)]
+        dropped = self._dropped_as_stale(reading, now)
+        if dropped:
+            return dropped
         key = reading_key(reading)
         if caution.is_blocked(key, len(reading.payload), now):
             return [ReadingSetAside(reading, BLOCKED)]
@@ -325,7 +332,7 @@ class Publisher:
         if caution.goes_alone(reading.topic, reading.qos):
             in_flight.next_alone = reading
             return []
-        return [self._transmit(reading), *_finished_qos_0(reading)]
+        return self._sent(reading)
 
     def _next_alone(self) -> list[Output]:
         """What goes alone next, if all else is answered."""
@@ -333,7 +340,7 @@ class Publisher:
         if caution.asks or in_flight.published:
             return []
         if caution.has_unread:
-            return [self.ping()] if caution.wants_ping else []
+            return caution.ask_whether_read()
         if in_flight.to_release:
             packet_id = in_flight.to_release.popleft()
             released = in_flight.released[packet_id]
@@ -346,20 +353,14 @@ class Publisher:
         return self._transmit_alone(reading)
 
     def _transmit_alone(self, reading: Reading) -> list[Output]:
-        sent = self._transmit(reading)
-        if type(sent) is not Transmit:
-            return [sent, *_finished_qos_0(reading)]
+        outputs = self._sent(reading)
+        if type(outputs[0]) is not Transmit:
+            return outputs
         needs_ping = not reading.upstream_qos
         self.caution.sent_alone(Alone(reading_key(reading), reading, needs_ping))
-        outputs: list[Output] = [sent, *_finished_qos_0(reading)]
         if needs_ping:
-            outputs.append(self.ping())
+            outputs.append(self.caution.ping())
         return outputs
-
-    def ping(self) -> Transmit:
-        """PINGREQ, by whose answer the broker has read what went before."""
-        self.caution.pinged()
-        return Transmit(PINGREQ)
 
     def found_guilty(self, alone: Alone, count: int) -> list[Output]:
         """The broker ended the connection for it. At QoS 0 it is in flight no more."""
@@ -372,11 +373,19 @@ class Publisher:
         """Whether the broker has ended the connection for those like it."""
         return self.caution.is_blocked(reading_key(reading), len(reading.payload), now)
 
-    def too_large(self, reading: Reading) -> str | None:
-        """Why the broker will not take a reading that is to be stored first; None if it may."""
-        if not self._is_too_large(reading):
-            return None
-        return f"{reading.topic!r}: {TOO_LARGE.format(limit=self.packet_bytes_max)}"
+    def blocked(self, reading: Reading) -> ReadingRefused:
+        """In the broker's place."""
+        return _not_supported(reading, Reason.BROKER_REFUSED, BLOCKED)
+
+    def too_large(self, reading: Reading) -> ReadingRefused | None:
+        """What the broker would say to a reading that is to be stored first; None if it may take
+        it.
+        """
+        return self._refused_for_size(reading) if self._is_too_large(reading) else None
+
+    def _refused_for_size(self, reading: Reading) -> ReadingRefused:
+        reason = TOO_LARGE.format(limit=self.packet_bytes_max)
+        return _not_supported(reading, Reason.PAYLOAD_TOO_LARGE, reason)
 
     def _is_too_large(self, reading: Reading) -> bool:
         limit = self.packet_bytes_max
@@ -496,13 +505,7 @@ class Publisher:
             qos = in_flight.qos_max
         reading.upstream_qos = qos
         if not qos and reading.qos:
-            detail = f"{reading.topic!r}: the broker takes QoS 0 only, which nothing confirms"
-            return ReadingRefused(
-                reading=reading,
-                return_code=ReturnCode.NOT_SUPPORTED,
-                reason=Reason.BROKER_REFUSED,
-                detail=detail,
-            )
+            return _not_supported(reading, Reason.BROKER_REFUSED, QOS_0_ONLY)
         if not qos and self.caution.is_on:
             self.caution.sent_unread()
         is_new = not reading.epoch
@@ -596,16 +599,10 @@ class Publisher:
     def _too_large(self, reading: Reading, packet_id: int) -> Output:
         """The broker would close the connection, and again each time the reading is sent to it."""
         self.in_flight.withdraw(packet_id)
-        limit = self.packet_bytes_max
-        detail = f"{reading.topic!r}: {TOO_LARGE.format(limit=limit)}"
+        refused = self._refused_for_size(reading)
         if reading.qos == 0:
-            return Dropped(Reason.PAYLOAD_TOO_LARGE, reading.client_id, detail)
-        return ReadingRefused(
-            reading=reading,
-            return_code=ReturnCode.NOT_SUPPORTED,
-            reason=Reason.PAYLOAD_TOO_LARGE,
-            detail=detail,
-        )
+            return Dropped(refused.reason, reading.client_id, refused.detail)
+        return refused
 
     def _refused(self, packet_id: int, packet: str, code: int, detail: str | None) -> list[Output]:
         reading = self.in_flight.withdraw(packet_id)
@@ -626,9 +623,13 @@ class Publisher:
         refused = ReadingRefused(
             reading=reading, return_code=answer, reason=Reason.BROKER_REFUSED, detail=reason
         )
-        return [refused, self.ping()] if is_alone else [refused]
+        return [refused, self.caution.ping()] if is_alone else [refused]
 
 
-def _finished_qos_0(reading: Reading) -> list[Output]:
-    """Nothing will say that it arrived."""
-    return [Finish(reading)] if reading.qos == 0 and reading.record >= 0 else []
+def _not_supported(reading: Reading, reason: Reason, why: str) -> ReadingRefused:
+    return ReadingRefused(
+        reading=reading,
+        return_code=ReturnCode.NOT_SUPPORTED,
+        reason=reason,
+        detail=f"{reading.topic!r}: {why}",
+    )

@@ -75,8 +75,8 @@ from gateway.core.mqtt.codec import (
     read_packet,
     unreadable_publish,
 )
-from gateway.core.mqtt.options import RECEIVE_MAX, MqttOptions
-from gateway.core.mqtt.publisher import PACKET_BYTES_MAX, Publisher
+from gateway.core.mqtt.options import PACKET_BYTES_MAX, RECEIVE_MAX, MqttOptions
+from gateway.core.mqtt.publisher import Publisher
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
 from gateway.core.mqtt.subscriber import ENDS, Subscriber
@@ -294,7 +294,9 @@ class MqttSession:
 
     def acknowledge(self, publication: Publication) -> list[Output]:
         """A message from the broker is in good hands."""
-        return _receipt(publication) if self._receiver.may_acknowledge(publication) else []
+        if not self._receiver.may_acknowledge(publication):
+            return []
+        return _receipt(publication.message.qos, publication.packet_id)
 
     def complete(self, word: UpstreamReleaseSaved) -> list[Output]:
         """The broker's PUBREL is durable."""
@@ -344,7 +346,7 @@ class MqttSession:
         ):
             return []
         caution.sent_alone(Alone(own_key(topic), needs_ping=True))
-        return [self.publisher.ping()]
+        return [caution.ping()]
 
     def stop(self) -> list[Output]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
@@ -362,7 +364,7 @@ class MqttSession:
         if self.phase is not UP or not is_answered or now + seconds < self.wake_at():
             return []
         self._pinged_at = now
-        return [self.publisher.ping()]
+        return [self.caution.ping()]
 
     def wake_at(self) -> float:
         if self.phase is not UP:
@@ -393,7 +395,7 @@ class MqttSession:
             silence = now - self._heard_at
             return [*outputs, *self._drop(f"the broker has been silent for {silence:.0f} s", now)]
         self._pinged_at = now
-        return [*outputs, self.publisher.ping()]
+        return [*outputs, self.caution.ping()]
 
     # Packets
 
@@ -438,7 +440,10 @@ class MqttSession:
             f"{skipped.topic!r} from the broker: a packet of {skipped.size} bytes, more than "
             f"the {self._options.packet_bytes_max} that it was asked to keep to"
         )
-        effects += [Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail), *_skipped_receipt(skipped)]
+        effects += [
+            Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail),
+            *_receipt(skipped.qos, skipped.packet_id),
+        ]
         return start + taken
 
     def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Output]:
@@ -449,7 +454,10 @@ class MqttSession:
             unreadable = unreadable_publish(data, start, end)
             if unreadable is not None:
                 detail = f"{unreadable.topic!r} from the broker: the topic is not UTF-8"
-                return [Dropped(Reason.BAD_TOPIC, None, detail), *_skipped_receipt(unreadable)]
+                return [
+                    Dropped(Reason.BAD_TOPIC, None, detail),
+                    *_receipt(unreadable.qos, unreadable.packet_id),
+                ]
         if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
             return self._drop(NO_MQTT_5.format(code=data[end - 1]), now)
         packet, self._codes, ignored = read_packet(
@@ -533,7 +541,7 @@ class MqttSession:
         if verdict is NEW:
             return [publication]
         if verdict is KNOWN:
-            return _receipt(publication)
+            return _receipt(publication.message.qos, publication.packet_id)
         if verdict is HELD or not publication.message.qos:
             return []
         return self.keep(publication)
@@ -591,17 +599,11 @@ def _name_of(packet: object) -> str:
     return type(packet).__name__.removesuffix("Packet").upper()
 
 
-def _skipped_receipt(skipped: SkippedPublish) -> list[Output]:
-    if skipped.qos == 1:
-        return [Transmit(mqtt5.PubAckPacket(skipped.packet_id).write())]
-    return [Transmit(mqtt5.PubRecPacket(skipped.packet_id).write())] if skipped.qos == 2 else []
-
-
-def _receipt(publication: Publication) -> list[Output]:
-    if publication.message.qos == 1:
-        packet_id = publication.packet_id
+def _receipt(qos: int, packet_id: int) -> list[Output]:
+    """That a PUBLISH was received, on its way for good (QoS 1) or until PUBREL; none at QoS 0."""
+    if qos == 1:
         return [Transmit(b"\x40\x02%b%b" % (OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]))]
-    return [Transmit(mqtt5.PubRecPacket(publication.packet_id).write())]
+    return [Transmit(mqtt5.PubRecPacket(packet_id).write())] if qos == 2 else []
 
 
 # Of packets that come many at once, and nearly always without a reason.

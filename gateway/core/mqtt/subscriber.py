@@ -47,14 +47,13 @@ import mqtt5
 from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, Key, filter_key, own_filter_key
-from gateway.core.mqtt.codec import PINGREQ, BadPacketError
-from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
+from gateway.core.mqtt.codec import BadPacketError
+from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST, PACKET_BYTES_MAX
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
 
 FILTERS_PER_PACKET_MAX = 64
 REPLAY_S = 30.0  # after SUBSCRIBE retained messages may come
-PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 # Of SUBSCRIBE without its filters: fixed header, packet id and properties; and of each filter.
 HEAD_BYTES_MAX = 5 + 2 + 1 + 5
 FILTER_HEAD_BYTES = 2 + 1
@@ -161,7 +160,7 @@ class Subscriber:
         """Whether something is to be asked for, and nothing that is under way will bring it on."""
         is_due = self._missing or self._refused or (self._stale and self.acknowledged)
         is_due = is_due or self._own_missing is not None
-        return self.is_open and bool(is_due) and self.unanswered is None
+        return self.is_open and bool(is_due) and not self._waits()
 
     # From the engine
 
@@ -218,7 +217,7 @@ class Subscriber:
         effects: list[Output] = []
         while self.acknowledged and self._stale and not self._giving_up:
             effects += self._unsubscribe()
-        self._caution.asked(len(self._asked) + len(self._giving_up))
+        self._caution.asked(self._unanswered_packets())
         return effects
 
     def _subscribe_missing(self) -> list[Output]:
@@ -266,7 +265,7 @@ class Subscriber:
         for topic_filter in [*self._missing]:
             if self._may_go_alone(filter_key(topic_filter), may_be_suspect=may_be_suspect):
                 if caution.has_unread:
-                    return self._ask_whether_read()
+                    return caution.ask_whether_read()
                 effects += self._ask_one(topic_filter)
                 if self._waits():  # else it is too long for the broker
                     return effects
@@ -275,25 +274,21 @@ class Subscriber:
             own_filter_key(own), may_be_suspect=may_be_suspect
         ):
             if caution.has_unread:
-                return [*effects, *self._ask_whether_read()]
+                return [*effects, *caution.ask_whether_read()]
             effects += self._sent_alone(own_filter_key(own), self._subscribe_own())
         if caution.degree == EVERYTHING and self._stale:
             if caution.has_unread:
-                return [*effects, *self._ask_whether_read()]
+                return [*effects, *caution.ask_whether_read()]
             first = next(iter(self._stale))
             effects += self._sent_alone(filter_key(first), self._give_up())
         return effects
 
     def _waits(self) -> bool:
         """For an answer. A method: compiled, a property is taken to be what it was found to be."""
-        return bool(self._asked or self._giving_up)
+        return self._unanswered_packets() > 0
 
-    def _ask_whether_read(self) -> list[Output]:
-        """What has gone before and has no answer."""
-        if not self._caution.wants_ping:
-            return []
-        self._caution.pinged()
-        return [Transmit(PINGREQ)]
+    def _unanswered_packets(self) -> int:
+        return len(self._asked) + len(self._giving_up)
 
     def _may_go_alone(self, key: Key, *, may_be_suspect: bool) -> bool:
         caution = self._caution
@@ -313,7 +308,7 @@ class Subscriber:
 
     def _sent_alone(self, key: Key, effects: list[Output]) -> list[Output]:
         """What was asked for it; nothing if it is too long for the broker."""
-        self._caution.asked(len(self._asked) + len(self._giving_up))
+        self._caution.asked(self._unanswered_packets())
         if self._caution.asks and self._caution.alone is None:
             self._caution.sent_alone(Alone(key))
         return effects
@@ -460,7 +455,7 @@ class Subscriber:
 
     def _answered(self) -> None:
         caution = self._caution
-        caution.asked(len(self._asked) + len(self._giving_up))
+        caution.asked(self._unanswered_packets())
         alone = caution.alone
         if alone is not None and alone.reading is None and not (caution.asks or alone.needs_ping):
             caution.answered()

@@ -36,7 +36,7 @@ class Aside:
         self._sent_again: dict[Reading, int] = {}  # on their way into the journal
 
     def restore(self, records: Iterable[AsideRecord]) -> None:
-        """What a former life set aside."""
+        """What was set aside before the start."""
         for record in records:
             self._add(record)
             self._next = max(self._next, record.number + 1)
@@ -112,21 +112,12 @@ class Aside:
         record = self.records.get(number)
         if record is None or number in self._sent_again.values():
             return None
-        reading = Reading(
-            client_id=record.client_id,
-            topic=record.topic,
-            payload=record.payload,
-            qos=max(record.qos, 1),
-            retain=False,
-            topic_id=0,
-            message_id=0,
-            received_at=now,
-            sequence=record.sequence,
-            unix_ms=record.unix_ms,
-            upstream_qos=record.qos,
-            epoch=record.epoch if record.sequence >= 0 else 0,
-            packet_id=record.packet_id,
-        )
+        reading = reading_of(record, now)
+        reading.qos = max(record.qos, 1)
+        reading.retain = False
+        reading.upstream_qos = record.qos
+        if record.sequence < 0:
+            reading.epoch = 0
         self._sent_again[reading] = number
         return reading
 
@@ -137,6 +128,24 @@ class Aside:
         self.bytes += _cost(record)
         if record.sequence >= 0:
             self.tags.add((record.epoch, record.sequence))
+
+
+def reading_of(record: AsideRecord, received_at: float) -> Reading:
+    """As it was when it was set aside, but for the topic id and message id of its sensor."""
+    return Reading(
+        client_id=record.client_id,
+        topic=record.topic,
+        payload=record.payload,
+        qos=record.qos,
+        retain=record.retain,
+        topic_id=0,
+        message_id=0,
+        received_at=received_at,
+        sequence=record.sequence,
+        unix_ms=record.unix_ms,
+        epoch=record.epoch,
+        packet_id=record.packet_id,
+    )
 
 
 def _cost(record: AsideRecord) -> int:

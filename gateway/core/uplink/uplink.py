@@ -39,7 +39,7 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, FinishRun, ReadBacklog, Store, Transmit, Unqueue
 from gateway.core.events import Output, ReadingRefused, ReadingSetAside
 from gateway.core.mqtt.caution import reading_key
-from gateway.core.mqtt.publisher import BLOCKED, Publisher
+from gateway.core.mqtt.publisher import Publisher
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId
 from gateway.core.topic_options import Acknowledge, OptionsByTopic, ReadingOptions
@@ -109,7 +109,7 @@ class Uplink:
         self.taken[qos] += 1
         options = self._options.of(reading.topic)
         if self._caution.has_blocked and self._publisher.is_blocked(reading, now):
-            return self._refuse_for_broker(reading, now)
+            return self.refused(self._publisher.blocked(reading), now)
         if (  # nearly always, so it takes no detour
             options.goes_straight[qos]
             and self._publisher.is_open
@@ -137,7 +137,7 @@ class Uplink:
     def restore(
         self, queued: Mapping[ClientId, int], received: list[Reading], last_packet_id: int
     ) -> list[Output]:
-        """What a former life left in the journal. What was set aside before a crash is finished."""
+        """What the journal has at the start. What was set aside before a crash is finished."""
         self._backlog.restore(queued)
         known = [reading for reading in received if self.aside.has(reading)]
         received = [reading for reading in received if not self.aside.has(reading)]
@@ -314,11 +314,6 @@ class Uplink:
         """It is durable there."""
         return self._finished(reading)
 
-    def _refuse_for_broker(self, reading: Reading, now: float) -> list[Output]:
-        detail = f"{reading.topic!r}: {BLOCKED}"
-        dropped = Dropped(Reason.BROKER_REFUSED, reading.client_id, detail)
-        return [dropped, *self._tell(reading, ReturnCode.NOT_SUPPORTED, now)]
-
     # From the operator
 
     def send_aside(self, number: int, now: float) -> list[Output] | None:
@@ -392,8 +387,7 @@ class Uplink:
             return self._refuse(reading, Reason.JOURNAL_FAILED, now)
         refused = None if reading.epoch else self._publisher.too_large(reading)
         if refused is not None:
-            dropped = Dropped(Reason.PAYLOAD_TOO_LARGE, client_id, refused)
-            return [dropped, *self._tell(reading, ReturnCode.NOT_SUPPORTED, now)]
+            return self.refused(refused, now)
         if not reading.epoch:
             self._publisher.tag(reading)
         session = self._sessions.get(client_id)

@@ -39,7 +39,7 @@ class Placement:
     """`own`: the configuration's folder, if the file lies in it: then no link is followed below."""
 
     path: Path
-    octets: bytes
+    content: bytes
     mode: int
     owner: Ids | None
     own: Path | None
@@ -70,10 +70,10 @@ def plan_of(given: Given, settings: Settings, user: Ids, *, is_forced: bool) -> 
     plan = Plan()
     own: Path | None = None
     if given.config is not None:
-        config, octets, owner = given.config
+        config, content, owner = given.config
         config = _plain(config)
         own = config.parent
-        _add(plan, Placement(config, octets, 0, None, own), owner, user, is_forced=is_forced)
+        _add(plan, Placement(config, content, 0, None, own), owner, user, is_forced=is_forced)
     state_dir = _plain(settings.gateway.state_dir)
     for key, named in named_files(settings):
         path = _plain(named)
@@ -83,12 +83,12 @@ def plan_of(given: Given, settings: Settings, user: Ids, *, is_forced: bool) -> 
             continue
         if path.is_relative_to(state_dir) and _is_of_the_state(path.relative_to(state_dir)):
             raise BackupError(f"{key} {named} would be a file of the state")
-        octets, owner = given.files[key]
-        if _holds(path, octets):
+        content, owner = given.files[key]
+        if _holds(path, content):
             continue
         is_inside = own is not None and _is_inside(path, own, state_dir)
         if is_inside or is_forced or _may_be_new(plan, key, named, own):
-            new = Placement(path, octets, 0, None, own if is_inside else None)
+            new = Placement(path, content, 0, None, own if is_inside else None)
             _add(plan, new, owner, user, is_forced=is_forced)
         if is_forced and not is_inside:
             plan.forced.append(f"{key} {named} is written, outside of the configuration's folder")
@@ -129,9 +129,9 @@ def _is_credential(path: Path) -> bool:
     return path.parent == STORE and path.name.startswith(_SECRET_PREFIX)
 
 
-def _holds(path: Path, octets: bytes) -> bool:
+def _holds(path: Path, content: bytes) -> bool:
     with suppress(OSError):
-        return read_regular(path, FILE_BYTES_MAX + 1) == octets
+        return read_regular(path, FILE_BYTES_MAX + 1) == content
     return False
 
 
@@ -139,7 +139,7 @@ def _add(plan: Plan, new: Placement, owner: Owner, user: Ids, *, is_forced: bool
     if new.path.is_dir():
         raise BackupError(f"{new.path} is a folder here, and a file in the backup")
     for other in plan.placements:
-        if other.path == new.path and other.octets != new.octets:
+        if other.path == new.path and other.content != new.content:
             raise BackupError(f"{new.path} is named twice by the configuration, as two files")
     ids, mode = _rights_of(new.path, owner, user)
     if ids is None:
@@ -151,7 +151,7 @@ def _add(plan: Plan, new: Placement, owner: Owner, user: Ids, *, is_forced: bool
             )
         plan.forced.append(f"{new.path} is root's and the gateway's, and not {owner.user!r}'s")
         ids, mode = (0, user[1]), mode | 0o040
-    if _holds(new.path, new.octets):
+    if _holds(new.path, new.content):
         return
     placed = replace(new, mode=mode, owner=ids if os.geteuid() == 0 else None)
     plan.placements.append(placed)
@@ -210,7 +210,7 @@ def staged(placements: list[Placement]) -> Iterator[list[Staged]]:
                 one = Staged(_folder_of(each, open_folders, made), each.path.name)
                 one.folder.remove(one.new_name)
                 found.append(one)
-                one.folder.write(one.new_name, (each.octets,), each.mode, each.owner)
+                one.folder.write(one.new_name, (each.content,), each.mode, each.owner)
             yield found
         except BaseException:
             for one in found:

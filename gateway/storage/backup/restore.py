@@ -327,7 +327,7 @@ def _lock(state: Folder, owner: Ids | None) -> int:
 
 @contextmanager
 def _incoming(state: Folder) -> Iterator[Folder]:
-    """A folder that nobody else can look into, until what is in it has its place."""
+    """A folder that no other user can look into, until what is in it has its place."""
     state.remove(INCOMING)
     try:
         state.make(INCOMING)

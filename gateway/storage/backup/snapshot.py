@@ -66,8 +66,8 @@ def _copy(folder: Folder, name: str, target: Path) -> None:
         with folder.reading(name) as file:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as copy:
-                while octets := file.read(PIECE_BYTES):
-                    copy.write(octets)
+                while content := file.read(PIECE_BYTES):
+                    copy.write(content)
     except FileNotFoundError:
         if name == DATABASE_FILE:
             raise
@@ -110,18 +110,18 @@ def _segments_in(folder: Folder) -> Iterator[tuple[str, bytes]]:
         is_all_there = True
         for name in older:
             if name not in done:
-                octets = _read(folder, name)
-                if octets is None:
+                content = _read(folder, name)
+                if content is None:
                     is_all_there = False
                 else:
                     done.add(name)
-                    yield name, octets
+                    yield name, content
         # One that was freed before it was read is finished by marks in a segment that may be newer
         # than all of these. The newest goes last, because what comes into it later does not count.
-        octets = _read(folder, newest) if newest and is_all_there else None
-        if octets is not None:
-            yield newest, octets
-        if is_all_there and (octets is not None or not newest):
+        content = _read(folder, newest) if newest and is_all_there else None
+        if content is not None:
+            yield newest, content
+        if is_all_there and (content is not None or not newest):
             return
     raise BackupError(f"{folder.path} changes too fast to be copied: try again in a quieter moment")
 
@@ -135,9 +135,9 @@ def _read(folder: Folder, name: str) -> bytes | None:
     """None if it has lost its name before it was read."""
     try:
         with folder.reading(name) as file:
-            octets = file.read(FILE_BYTES_MAX)
+            content = file.read(FILE_BYTES_MAX)
             now = folder.status(name)
             is_it = now is not None and os.path.samestat(now, os.fstat(file.fileno()))
-            return octets if is_it else None
+            return content if is_it else None
     except FileNotFoundError:
         return None

@@ -15,8 +15,8 @@ from gateway.core.mqtt.codec import (
     publication_of,
     read_packet,
     unreadable_publish,
-    varint,
 )
+from gateway.core.mqtt.varint import varint
 from gateway.core.state_records import ClientId
 from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import options, publication

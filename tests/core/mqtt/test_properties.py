@@ -66,14 +66,14 @@ def test_the_connection_lives(row: Row) -> None:
 
 @malformed
 def test_a_length_that_does_not_fit_ends_the_connection(packet: str) -> None:
-    octets = bytes.fromhex(packet)
-    assert with_allowed_properties(octets)[0] == octets
+    data = bytes.fromhex(packet)
+    assert with_allowed_properties(data)[0] == data
     session = MqttSession(options())
-    if octets[0] == 0x20:
+    if data[0] == 0x20:
         session.opened(0.0)
     else:
         connected(session)
-    (drop,) = session.receive(octets, 1.0)
+    (drop,) = session.receive(data, 1.0)
     assert isinstance(drop, DropUpstream)
     assert "what it may not send" in drop.reason
 
@@ -198,7 +198,7 @@ def test_a_packet_with_lengths_of_several_bytes_is_read() -> None:
 
 
 def test_what_is_logged_of_one_packet_is_bounded() -> None:
-    flags = bytes(octet for name in (0x17, 0x19, 0x25, 0x28, 0x29, 0x2A) for octet in (name, 1))
+    flags = bytes(byte for name in (0x17, 0x19, 0x25, 0x28, 0x29, 0x2A) for byte in (name, 1))
     wide = b"".join(bytes((name, 0, 1)) for name in (0x13, 0x21, 0x22, 0x23))
     body = b"\x00\x01\x00" + bytes((len(flags + wide),)) + flags + wide
     _, notes = with_allowed_properties(bytes((0x40, len(body))) + body)
@@ -206,9 +206,9 @@ def test_what_is_logged_of_one_packet_is_bounded() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_left_or_become_a_packet_of_their_kind(octets: bytes) -> None:
-    may_have_bad_text(octets or b"\x00")
-    for packet in (octets or b"\x00", b"\x30" + bytes((len(octets),)) + octets):
+def test_any_bytes_are_left_or_become_a_packet_of_their_kind(data: bytes) -> None:
+    may_have_bad_text(data or b"\x00")
+    for packet in (data or b"\x00", b"\x30" + bytes((len(data),)) + data):
         changed, _ = with_allowed_properties(packet)
         assert changed[0] == packet[0]
         assert with_allowed_properties(changed) == (changed, [])

@@ -572,7 +572,7 @@ def test_a_packet_just_as_large_as_the_broker_takes_is_refused_by_what_its_tag_m
     assert reading.upstream_qos == 0
     reason = publisher.too_large(new_reading(b"x" * 90, topic="tp"))
     assert reason is not None
-    assert "150 bytes" in reason
+    assert "150 bytes" in reason.detail
 
 
 # Overflow

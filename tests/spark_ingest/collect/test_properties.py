@@ -71,15 +71,15 @@ def test_a_connection_is_accepted_whatever_is_beside_it(row: Row) -> None:
 
 @malformed
 def test_a_length_that_does_not_fit_ends_the_connection_with_its_reason(packet: str) -> None:
-    octets = bytes.fromhex(packet)
+    data = bytes.fromhex(packet)
     session = CollectorSession(RULES)
     session.opened(0.0)
-    if octets[0] != 0x20:
+    if data[0] != 0x20:
         session.receive(connack() + SUBACK, 0.0, 0)
-    *sent, drop = session.receive(octets, 1.0, 0)
+    *sent, drop = session.receive(data, 1.0, 0)
     assert isinstance(drop, Drop)
     # What does not answer CONNECT may be no broker; it is sent nothing more.
-    expected = [] if octets[0] == 0x20 else [Transmit(bytes.fromhex("e0 01 81"))]
+    expected = [] if data[0] == 0x20 else [Transmit(bytes.fromhex("e0 01 81"))]
     assert sent == expected
 
 

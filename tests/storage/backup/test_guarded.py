@@ -129,12 +129,12 @@ def snapshot_of(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         is_content = stat.S_ISREG(status.st_mode) and path.name != "lock"
-        octets = path.read_bytes() if is_content else b""
+        content = path.read_bytes() if is_content else b""
         found[str(path.relative_to(folder))] = (
             status.st_mode,
             status.st_uid,
             status.st_ino,
-            octets,
+            content,
         )
     return found
 

@@ -70,12 +70,12 @@ def head() -> bytes:
 
 def members_of(parts: dict[str, bytes]) -> Members:
     checksums = {
-        name: hashlib.sha256(octets).hexdigest()
-        for name, octets in {"tidegate-backup.json": head(), **parts}.items()
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in {"tidegate-backup.json": head(), **parts}.items()
     }
     everything = {"tidegate-backup.json": head(), **parts}
     everything["checksums.json"] = json.dumps(checksums).encode()
-    return [(member(name), octets) for name, octets in everything.items()]
+    return [(member(name), content) for name, content in everything.items()]
 
 
 def member(name: str) -> tarfile.TarInfo:
@@ -86,10 +86,10 @@ def member(name: str) -> tarfile.TarInfo:
 
 def archive(path: Path, members: Members) -> Path:
     with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
-        for info, octets in members:
-            if info.isreg() or octets:
-                info.size = len(octets)
-            tar.addfile(info, io.BytesIO(octets))
+        for info, content in members:
+            if info.isreg() or content:
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
     return path
 
 
@@ -163,9 +163,9 @@ def after_the_end(members: Members) -> None:
     members.append((member("state/state.db"), b"x"))
 
 
-def with_checksums(octets: bytes) -> Callable[[Members], None]:
+def with_checksums(content: bytes) -> Callable[[Members], None]:
     def change(members: Members) -> None:
-        members[-1] = (members[-1][0], octets)
+        members[-1] = (members[-1][0], content)
 
     return change
 
@@ -268,12 +268,12 @@ def test_a_chain_of_extensions_is_refused(tmp_path: Path) -> None:
 def test_a_size_that_the_file_does_not_have_is_refused(tmp_path: Path) -> None:
     for size in (b"77777777777\0", b"\x80" + b"\xff" * 11, b"\xff" * 12):
         path = archive(tmp_path / "b", members_of(PARTS))
-        octets = bytearray(gzip.decompress(path.read_bytes()))
-        at = octets.index(b"state/state.db\0")
-        octets[at + 124 : at + 136] = size
-        octets[at + 148 : at + 156] = b" " * 8
-        octets[at + 148 : at + 156] = b"%06o\0 " % sum(octets[at : at + 512])
-        path.write_bytes(gzip.compress(bytes(octets)))
+        content = bytearray(gzip.decompress(path.read_bytes()))
+        at = content.index(b"state/state.db\0")
+        content[at + 124 : at + 136] = size
+        content[at + 148 : at + 156] = b" " * 8
+        content[at + 148 : at + 156] = b"%06o\0 " % sum(content[at : at + 512])
+        path.write_bytes(gzip.compress(bytes(content)))
         with pytest.raises(BackupError, match=r"is damaged|is too large"):
             look(path)
 
@@ -519,7 +519,7 @@ KINDS = [tarfile.REGTYPE] * 6 + [
 def disturb(members: Members, dice: Random) -> None:
     """One change; of some the archive is none the worse."""
     place = dice.randrange(len(members))
-    info, octets = members[place]
+    info, content = members[place]
     match dice.randrange(9):
         case 0:
             info.name = dice.choice(NAMES)
@@ -535,7 +535,7 @@ def disturb(members: Members, dice: Random) -> None:
                 [("root", "root"), ("nobody", "nogroup"), ("é", "")]
             )
         case 5:
-            members[place] = (info, octets[: dice.randrange(len(octets) + 1)])
+            members[place] = (info, content[: dice.randrange(len(content) + 1)])
         case 6:
             members.insert(dice.randrange(len(members) + 1), members[place])
         case 7:
@@ -570,9 +570,9 @@ def one_archive(folder: Path, dice: Random) -> int | None:
     except (ValueError, OverflowError, UnicodeError):
         return None  # tar cannot say it
     if dice.random() < 0.2:
-        octets = bytearray(path.read_bytes())
-        octets[dice.randrange(len(octets))] ^= 1 << dice.randrange(8)
-        path.write_bytes(octets)
+        content = bytearray(path.read_bytes())
+        content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        path.write_bytes(content)
     before = snapshot_of(folder)
     code = restored(place, path, *(["--force"] if dice.random() < 0.5 else []))
     if code:
@@ -589,8 +589,8 @@ def test_the_reader_forgets_what_it_has_read(tmp_path: Path) -> None:
     """A journal may have a million segments."""
     many = {f"state/journal/{n:020}-{n:010}-28bca452.segment": b"x" for n in range(300)}
     writer = Writer(tmp_path / "b", BackupHeader(FORMAT, "1", "gh", 5, has_secrets=False))
-    for name, octets in many.items():
-        writer.add(name, octets)
+    for name, content in many.items():
+        writer.add(name, content)
     writer.close()
     reader = Reader(tmp_path / "b")
     assert sum(len(part.read()) for part in reader.parts()) == 300
