@@ -21,7 +21,7 @@ from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from hil.rig.witness import Witness, witnessing
 from tests.brokers.tap import Connection, Tap, Verdict
 from tests.cli.tidegate import tidegate
-from tests.end_to_end.on_air import assert_untroubled
+from tests.end_to_end.on_air import assert_untroubled, node
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.patient_sensor import PUBLISH, PatientSensor, SensorError, patient_sensor
 
@@ -215,6 +215,37 @@ def test_a_filter_that_ends_the_connection_is_refused(tmp_path: Path) -> None:
             assert made.model.ended <= SHORT_MAX
             assert longest_gap_s(made.witness, "well/0") < OTHERS_WAIT_S_MAX
             made.gateway.wait_for_log(r"the broker refused a subscription.*filter=culprit")
+            assert_untroubled(made.gateway)
+
+    asyncio.run(told())
+
+
+def test_a_will_that_ends_the_connection_is_set_aside(tmp_path: Path) -> None:
+    async def told() -> None:
+        over = asyncio.Event()
+        async with contextlib.AsyncExitStack() as stack:
+            made = await stack.enter_async_context(site(tmp_path, is_published))
+            port = made.gateway.port
+            well = await stack.enter_async_context(patient_sensor(port, "well-0"))
+            await well.connect()
+            await well.register("well/0")
+            async with asyncio.TaskGroup() as group:
+                group.create_task(publish_steadily(well, 0, over))
+                async with node(port, "lost") as lost:
+                    await lost.connect(keep_alive_s=1)
+                    await lost.bequeaths(CULPRIT, b"lost")
+                await until(lambda: bool(made.aside()))
+                ended = made.model.ended
+                await asyncio.sleep(3.0)
+                over.set()
+            assert 1 <= ended <= SHORT_MAX
+            assert made.model.ended == ended
+            (will,) = made.aside()
+            assert (will["client"], will["topic"], will["text"]) == ("lost", CULPRIT, "lost")
+            assert any("lost on 'culprit'" in each for each in made.status()["alarms"])
+            assert longest_gap_s(made.witness, "well/0") < OTHERS_WAIT_S_MAX
+            acknowledged = {each.payload for each in well.acknowledged}
+            await made.witness.until(lambda: acknowledged <= made.witness.payloads, 20.0)
             assert_untroubled(made.gateway)
 
     asyncio.run(told())

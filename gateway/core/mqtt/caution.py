@@ -38,8 +38,9 @@ from math import inf
 
 from gateway.core.effects import Transmit
 from gateway.core.events import Output
-from gateway.core.mqtt.codec import PINGREQ
 from gateway.core.values import Reading
+
+PINGREQ = b"\xc0\x00"
 
 OFF, UNPROVEN, EVERYTHING = 0, 1, 2
 

@@ -26,7 +26,6 @@ from gateway.core.mqtt.varint import varint
 from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
 
-PINGREQ = b"\xc0\x00"
 PUBLISH = 0x30
 PUBACK = 0x40
 PUBREC = 0x50

@@ -538,7 +538,7 @@ def test_a_will_that_is_due_and_in_no_journal_is_set_aside_before_it_is_given_up
     assert drop_reasons(bench)[-1] is Reason.BROKER_REFUSED
 
 
-def test_a_will_on_a_blocked_topic_is_refused_and_counted() -> None:
+def test_a_will_on_a_blocked_topic_is_set_aside_and_counted() -> None:
     bench = with_will()
     caution = bench.engine.upstream.caution
     will = new_reading(b"", topic="lw", client="w")
@@ -548,6 +548,7 @@ def test_a_will_on_a_blocked_topic_is_refused_and_counted() -> None:
     bench.commit()
     assert Reason.BROKER_REFUSED in drop_reasons(bench)
     assert due_wills(bench) == []
+    assert [each.payload for each in bench._store.load().aside] == [b"bye"]
 
 
 # What is too large for the broker
