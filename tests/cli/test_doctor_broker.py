@@ -148,17 +148,33 @@ def test_an_own_certificate_that_has_expired_is_replaced(
             ]
 
 
-def test_what_answers_and_is_no_broker_is_said(doctor: Doctor) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"HTTP/1.1 400 Bad Request\r\n" + b"Server: nginx\r\n" * 9,
+        b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
+    ],
+)
+def test_what_answers_and_is_no_broker_is_said(doctor: Doctor, said: bytes) -> None:
     def answer(server: socket.socket) -> None:
         line, _ = server.accept()
         with line:
             line.recv(1000)
-            line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            line.sendall(said)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=answer, args=(server,))
         thread.start()
         (finding,) = doctor.run("broker", upstream(server.getsockname()[1]), code=1)
         thread.join()
-    assert "does not speak MQTT 5" in finding["what"] or "without a word" in finding["what"]
-    assert finding["command"]
+    assert f"does not speak MQTT 5: {said[:16]!r} in place of CONNACK" in finding["what"]
+    assert finding["command"] == f"sudo nano +8,7 {doctor.config}"
+
+
+def test_what_takes_connections_and_says_nothing_may_be_no_broker(doctor: Doctor) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = upstream(server.getsockname()[1], "connect_timeout_s = 1\n")
+        (finding,) = doctor.run("broker", text, code=1)
+    assert "no CONNACK within 1 s; is it an MQTT 5 broker?" in finding["what"]
+    assert finding["command"] == f"sudo nano +8,7 {doctor.config}"

@@ -22,7 +22,7 @@ from gateway.cli.doctor.section import Examined, Section
 from gateway.config.settings import UpstreamSettings
 from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES
+from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES, NO_CONNACK, no_connack_but
 from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
 from gateway.transports.errors import LinkError
 
@@ -37,6 +37,10 @@ _CREDENTIALS = frozenset({0x86, 0x87, 0x8C})
 
 class _EndError(Exception):
     """The connection ended before CONNACK."""
+
+
+class _SilenceError(Exception):
+    """CONNACK did not come in time."""
 
 
 def examine(subject: Examined) -> Section:
@@ -76,7 +80,10 @@ def _connect_once(
                 line = tls.wrap_socket(plain, server_hostname=upstream.host.partition("%")[0])
                 certificate = line.getpeercert()
             line.sendall(_connect_packet(upstream, password))
-            answer = _answer(line, upstream)
+            try:
+                answer = _answer(line, upstream)
+            except TimeoutError:
+                raise _SilenceError from None
             answered = True
             with contextlib.suppress(OSError):
                 line.sendall(mqtt5.DisconnectPacket().write())
@@ -88,6 +95,11 @@ def _connect_once(
         if failure is BrokerFailure.TLS and not isinstance(error, ssl.SSLCertVerificationError):
             command = subject.edit("upstream.url")  # a plain port, most likely
         section.findings.append(Finding(Level.FAILURE, text, _advice(failure, upstream), command))
+    except _SilenceError:
+        section.lines.append(("broker", f"{url}, no CONNACK"))
+        section.facts["failure"] = BrokerFailure.TIMEOUT.value
+        text = f"{_where(upstream)}: {NO_CONNACK.format(seconds=upstream.connect_timeout_s)}"
+        section.findings.append(Finding(Level.FAILURE, text, "", subject.edit("upstream.url")))
     except BadPacketError as error:
         text = f"{_where(upstream)} does not speak MQTT 5: {error}"
         section.lines.append(("broker", f"{url}, no MQTT 5"))
@@ -109,12 +121,29 @@ def _connect_packet(upstream: UpstreamSettings, password: bytes | None) -> bytes
 
 
 def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPacket:
+    data = _first_packet(line, upstream)
+    if data[0] == CONNACK and len(data) == CONNACK_311_BYTES:
+        raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
+    try:
+        packet, _, _ = read_packet(memoryview(data))
+    except BadPacketError:
+        if data[0] != CONNACK:
+            raise BadPacketError(no_connack_but(data)) from None
+        raise
+    if not isinstance(packet, mqtt5.ConnAckPacket):
+        raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
+    return packet
+
+
+def _first_packet(line: socket.socket, upstream: UpstreamSettings) -> bytes:
     data = b""
     while (end := packet_end(data, 0, PACKET_BYTES_MAX)) is None:
         try:
             more = line.recv(4096)
         except ConnectionError:
             more = b""
+        if not more and data:
+            raise BadPacketError(no_connack_but(data))
         if not more:
             raise _EndError
         data += more
@@ -122,12 +151,7 @@ def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPac
             raise ssl.SSLError(1, "plain to a TLS port")
     if end < 0:
         raise BadPacketError(f"it answers CONNECT with {-end} bytes")
-    if data[0] == CONNACK and end == CONNACK_311_BYTES:
-        raise BadPacketError("it answers CONNECT as MQTT 3.1.1 does")
-    packet, _, _ = read_packet(memoryview(data[:end]))
-    if not isinstance(packet, mqtt5.ConnAckPacket):
-        raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
-    return packet
+    return data[:end]
 
 
 def _diagnosed(error: Exception, upstream: UpstreamSettings) -> tuple[BrokerFailure, str]:

@@ -93,6 +93,8 @@ RECORD_S = 10.0
 CONNACK = 0x20
 REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
 CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
+ANSWER_SHOWN = 16  # bytes of an answer that is none
+NO_CONNACK = "no CONNACK within {seconds:g} s; is it an MQTT 5 broker?"
 NO_MQTT_5 = (
     "the broker does not speak MQTT 5 (it answered CONNECT as MQTT 3.1.1 does, code {code}); use a "
     "broker that does (mosquitto 1.6 or newer)"
@@ -379,8 +381,7 @@ class MqttSession:
         if self.phase is RECORDING:
             return self._connect(now)
         if self.phase is not UP:
-            waited = self._options.connack_timeout_s
-            return self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?", now)
+            return self._drop(NO_CONNACK.format(seconds=self._options.connack_timeout_s), now)
         outputs: list[Output] = []
         if now >= self.publisher.paused_until:
             self.publisher.resume()
@@ -415,6 +416,8 @@ class MqttSession:
                     continue
             end = packet_end(data, position, self._options.packet_bytes_max)
             if end is None:
+                if self.phase is CONNECTING and data[position] != CONNACK:
+                    raise BadPacketError(no_connack_but(data[position:]))
                 return position
             if end < 0:
                 if self.phase is not UP:
@@ -460,9 +463,14 @@ class MqttSession:
                 ]
         if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
             return self._drop(NO_MQTT_5.format(code=data[end - 1]), now)
-        packet, self._codes, ignored = read_packet(
-            memoryview(data)[start:end], check_text=self._has_ignored
-        )
+        try:
+            packet, self._codes, ignored = read_packet(
+                memoryview(data)[start:end], check_text=self._has_ignored
+            )
+        except BadPacketError:
+            if self.phase is CONNECTING and data[start] != CONNACK:
+                raise BadPacketError(no_connack_but(data[start:])) from None
+            raise
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
             raise BadPacketError(f"{_name_of(packet)} while {self.phase.value}")
@@ -593,6 +601,11 @@ class MqttSession:
             user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())
+
+
+def no_connack_but(answer: bytes) -> str:
+    """Of an answer to CONNECT that is no packet: what has its port, as far as that can be seen."""
+    return f"{answer[:ANSWER_SHOWN]!r} in place of CONNACK; is it an MQTT 5 broker?"
 
 
 def _name_of(packet: object) -> str:

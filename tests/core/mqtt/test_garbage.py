@@ -121,6 +121,21 @@ def test_what_a_broker_may_not_send_ends_the_connection(octets: str, reason: str
     assert drop.reason.endswith(reason)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"HTTP/1.1 400 Bad Request\r\n" + b"Server: nginx\r\n" * 9],
+)
+def test_what_is_no_broker_is_not_waited_for(said: bytes) -> None:
+    session = MqttSession(options())
+    session.opened(0.0)
+    (drop,) = session.receive(said, 0.1)
+    assert isinstance(drop, DropUpstream)
+    assert drop.reason == (
+        f"the broker sent what it may not send: {said[:16]!r} in place of CONNACK; "
+        "is it an MQTT 5 broker?"
+    )
+
+
 @pytest.mark.parametrize("packet", [each for each in STREAM if each != CONNACK])
 def test_nothing_may_come_before_connack(packet: bytes) -> None:
     session = MqttSession(options())
