@@ -39,7 +39,7 @@ class Mosquitto(Broker):
         if not rules.exists():
             rules.write_text(_dynamic_security(self.settings.denied), encoding="utf-8")
             rules.chmod(0o600)
-        plugin = next(Path("/usr/lib").glob("*/mosquitto_dynamic_security.so"))
+        program, plugin = self.program_and_plugin()
         lines = [
             f"listener {self.port} 127.0.0.1",
             "allow_anonymous true",
@@ -54,7 +54,34 @@ class Mosquitto(Broker):
             lines.append("user root")
         config = self.folder / "mosquitto.conf"
         config.write_text("\n".join([*lines, ""]), encoding="utf-8")
-        return [find_mosquitto(), "-c", str(config)]
+        return [program, "-c", str(config)]
+
+    def program_and_plugin(self) -> tuple[str, Path]:
+        """The broker, and the plugin with its access rules."""
+        return find_mosquitto(), next(Path("/usr/lib").glob("*/mosquitto_dynamic_security.so"))
+
+
+class NewestMosquitto(Mosquitto):
+    """Built from the source that Debian's unstable has of it."""
+
+    name = "mosquitto-newest"
+    title = "mosquitto, newest"
+    version = "2.1.2"
+    recipe = Recipe(
+        "cmake",
+        (
+            "pool/main/m/mosquitto/mosquitto_2.1.2.orig.tar.gz",
+            "sha256=a8e37cc4c1d4141e56c5a8729c5fa36b1f0b1ca95378a12131d68f0509de122a",
+            "libcjson1",
+            "libcjson-dev",
+        ),
+        needs=("cmake", "cc", "c++"),
+    )
+
+    def program_and_plugin(self) -> tuple[str, Path]:
+        build = self.home() / "build"
+        plugin = build / "plugins" / "dynamic-security" / "mosquitto_dynamic_security.so"
+        return str(build / "src" / "mosquitto"), plugin
 
 
 def _dynamic_security(denied: str) -> str:
@@ -494,7 +521,8 @@ class Emqx(Model):
 
 
 REAL: tuple[type[Broker], ...] = (
-    Mosquitto, Mochi, Artemis, HiveMq, Rumqttd, Rmqtt, Ejabberd, MoatMqtt, Moquette, Aedes, Amqtt,
+    Mosquitto, NewestMosquitto, Mochi, Artemis, HiveMq, Rumqttd, Rmqtt, Ejabberd, MoatMqtt,
+    Moquette, Aedes, Amqtt,
 )  # fmt: skip
 MODELS: tuple[type[Model], ...] = (AwsIotCore, AzureEventGrid, HiveMqCloud, Emqx)
 BROKERS: tuple[type[Broker], ...] = (*REAL, *MODELS)

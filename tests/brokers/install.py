@@ -7,12 +7,14 @@ noted beside it, and the table says so; the next run tries it again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import urlopen
 
 from tests.brokers.adapters import BROKERS
 from tests.brokers.broker import Broker, cache_folder
@@ -134,6 +136,53 @@ def _by_deb(home: Path, packages: tuple[str, ...]) -> None:
     shutil.rmtree(archives)
 
 
+def _by_cmake(home: Path, packages: tuple[str, ...]) -> None:
+    """Of a source archive of Debian, its checksum, and the packages that the build needs beside
+    what is on this machine. Without clients, tools and tests.
+    """
+    place, checksum, *libraries = packages
+    source, root = home / "source", home / "root"
+    source.mkdir()
+    archive = source / Path(place).name
+    archive.write_bytes(_from_debian(place, checksum.removeprefix("sha256=")))
+    _run("tar", "-xf", str(archive), "--strip-components=1", "-C", str(source))
+    _run("apt-get", "download", *libraries, folder=source)
+    for library in sorted(source.glob("*.deb")):
+        _run("dpkg", "-x", str(library), str(root))
+    headers = root / "usr" / "include"
+    cjson = next((root / "usr" / "lib").glob("*/libcjson.so"))
+    off = (
+        "TESTS", "CLIENTS", "APPS", "DOCS", "LIB_CPP", "HTTP_API", "WEBSOCKETS", "LTO",
+        "CTRL_SHELL", "PLUGIN_EXAMPLES", "PLUGIN_PERSIST_SQLITE", "PLUGIN_SPARKPLUG_AWARE",
+    )  # fmt: skip
+    _run(
+        "cmake", "-S", str(source), "-B", str(home / "build"), "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCJSON_LIBRARY={cjson}", f"-DCJSON_INCLUDE_DIR={headers}",
+        *(f"-DWITH_{each}=OFF" for each in off), CFLAGS=f"-I{headers}",
+    )  # fmt: skip
+    _run("cmake", "--build", str(home / "build"))
+    shutil.rmtree(source)
+
+
+def _from_debian(place: str, checksum: str) -> bytes:
+    """A file of the archive, from where this machine has its packages from."""
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for uri in sorted(set(listed.stdout.split())):
+        try:
+            with urlopen(uri + place, timeout=60) as answer:
+                content: bytes = answer.read()
+        except (OSError, ValueError):
+            continue
+        if hashlib.sha256(content).hexdigest() == checksum:
+            return content
+    raise InstallError(f"no archive of Debian that this machine knows has {place}")
+
+
 _KINDS: dict[str, Callable[[Path, tuple[str, ...]], None]] = {
     "go": _by_go,
     "pip": _by_pip,
@@ -141,4 +190,5 @@ _KINDS: dict[str, Callable[[Path, tuple[str, ...]], None]] = {
     "cargo": _by_cargo,
     "maven": _by_maven,
     "deb": _by_deb,
+    "cmake": _by_cmake,
 }
