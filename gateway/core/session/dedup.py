@@ -5,6 +5,9 @@ look at sixteen places in memory, or at a dictionary that is emptied at one end 
 other. So a number has a bit for each id: where it is not set, the id is not here. Bits of ids that
 are gone stay until one of them sends somebody to look; then they are made anew.
 
+A client whose message ids rise in a connection counts them, so an id that comes again there without
+DUP is a copy that the network made. It is not so where one id is used for all, or a few in turn.
+
 Full: beyond `RECENT_MAX` the oldest is forgotten.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 RECENT_MAX = 16
+RISING_MIN = 3  # ids, from which on a client counts
 _BITS = 61  # as many as fit a number that is no object
 
 Contents = int
@@ -26,6 +30,7 @@ class RecentReading:
     contents: Contents
     until: float
     later: RecentReading | None = None  # the next that came
+    is_of_connection: bool = True  # the one that is on
 
 
 class RecentReadings:
@@ -68,6 +73,7 @@ class RecentReadings:
         if one is not None and (self._count >= RECENT_MAX or one.until <= now):
             self.oldest, one.later = one.later, None  # and its place in memory is the next one's
             one.message_id, one.contents, one.until = message_id, contents, until
+            one.is_of_connection = True
         else:
             one = RecentReading(message_id, contents, until)
             self._count += 1
@@ -78,12 +84,32 @@ class RecentReadings:
         self._newest = one
         self._bits |= 1 << message_id % _BITS
 
+    def end_connection(self) -> None:
+        """The client may count from 1 again."""
+        each = self.oldest
+        while each is not None:
+            each.is_of_connection = False
+            each = each.later
+
+    def is_rising(self, one: RecentReading) -> bool:
+        """Whether this one came in the connection that is on, and the ids rise there."""
+        count, last, each = 0, -1, self.oldest
+        while each is not None:
+            if each.is_of_connection:
+                if each.message_id <= last:
+                    return False
+                count, last = count + 1, each.message_id
+            each = each.later
+        return one.is_of_connection and count >= RISING_MIN
+
     def at(self, now: float) -> RecentReadings | None:
         """Those that count still, in no more memory than they need; None if there is none."""
         left, each = RecentReadings(), self.oldest
         while each is not None:
             if each.until > now:
                 left.remember(each.message_id, each.contents, now, each.until)
+                assert left._newest is not None, "it is this one"
+                left._newest.is_of_connection = each.is_of_connection
             each = each.later
         return left if left._count else None
 

@@ -5,8 +5,10 @@ Rule 1: a reading is acknowledged only when it is durable: in the journal or at 
         PUBREC (QoS 2). A client that hears either may forget its reading, so the gateway must not
         be able to.
 Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
-        dropped. QoS 1: for `COPY_S` a copy with the DUP flag is acknowledged again. QoS 2: until
-        PUBREL a copy gets PUBREC again, and for `HOLD_DOWN_S` after it a late copy on the network.
+        dropped. Then for `COPY_S` a copy with the DUP flag is acknowledged again. QoS 2: until
+        PUBREL any copy gets PUBREC again, and a client that misses PUBCOMP may repeat its PUBLISH.
+        One without DUP is a copy that the network made, for `HOLD_DOWN_S`, the life of a datagram:
+        at QoS 2 always, at QoS 1 if the client counts its message ids (`dedup.py`).
 Rule 3: a copy has the message id, the topic, the payload and the QoS of what it copies. A client
         that restarted counts from 1 again, and one that always uses the same id is not rare:
         by the id alone their new readings would be acknowledged and lost.
@@ -210,7 +212,7 @@ class Inbound:
             del waiting[message_id]
             if not waiting:
                 self._awaiting_release = None
-            self._remember(message_id, contents, now, now + HOLD_DOWN_S)
+            self._remember(message_id, contents, now, now + COPY_S)
         return [Send(peer, Pubcomp(message_id))]
 
     # From the session
@@ -235,6 +237,8 @@ class Inbound:
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
+        if self.recent is not None:
+            self.recent.end_connection()
         unacknowledged = self.unacknowledged
         if unacknowledged:
             self._unheard = {reading.message_id for reading in unacknowledged}
@@ -353,20 +357,25 @@ class Inbound:
             self._take_from_unacknowledged(before)  # goes on, but the client has begun anew
             return None
         if reading.qos == 1:
-            if not (frame.dup and self._is_recent(reading)):
+            if not self._is_recent(reading, is_repeat=frame.dup):
                 return None
             now = reading.received_at  # one that sends copies still may do so for another COPY_S
             self._remember(message_id, _contents(reading), now, now + COPY_S)
             return [Send(peer, Puback(frame.topic_id, message_id, ReturnCode.ACCEPTED))]
-        if self._is_awaiting_release(reading) or self._is_recent(reading):
+        if self._is_awaiting_release(reading) or self._is_recent(reading, is_repeat=frame.dup):
             return [Send(peer, Pubrec(message_id))]
         return None
 
-    def _is_recent(self, reading: Reading) -> bool:
-        recent = None if self.recent is None else self.recent.find(reading.message_id)
-        if recent is None or reading.received_at >= recent.until:
+    def _is_recent(self, reading: Reading, *, is_repeat: bool) -> bool:
+        """`is_repeat`: its client says so; else the network may have made a copy."""
+        readings = self.recent
+        recent = None if readings is None else readings.find(reading.message_id)
+        if readings is None or recent is None:
             return False
-        return _is_copy_of(recent.contents, reading)
+        until = recent.until if is_repeat else recent.until - COPY_S + HOLD_DOWN_S
+        if reading.received_at >= until or not _is_copy_of(recent.contents, reading):
+            return False
+        return is_repeat or reading.qos == 2 or readings.is_rising(recent)
 
     def _is_awaiting_release(self, reading: Reading) -> bool:
         if self._awaiting_release is None:

@@ -250,6 +250,61 @@ def test_the_hold_down_ends_and_holds_only_copies(payload: bytes, at: float) -> 
     assert len(client.reads(payload, 1, qos=2, at=at)) == 1
 
 
+def test_a_client_that_misses_pubcomp_may_repeat_publish_in_place_of_pubrel() -> None:
+    """Zephyr does, some 15 s after its PUBREL, and as often as it repeats anything."""
+    client = settled_long_ago(qos=2)
+    repeat = Publish(1, 1, b"21.5", qos=2, dup=True)
+    assert client.says(repeat, at=COPY_S - 0.1) == [Pubrec(1)]
+    assert client.readings == []
+    assert client.says(Pubrel(1), at=COPY_S) == [Pubcomp(1)]
+    assert len(client.reads(b"21.5", 1, qos=2, dup=True, at=2 * COPY_S)) == 1
+
+
+def counted(ids: list[int], payload: bytes = b"21.5") -> Client:
+    """Readings with these message ids came and were acknowledged at second 0."""
+    client = connected()
+    for message_id in ids:
+        client.settles(client.reads(payload, message_id)[0])
+    return client
+
+
+@pytest.mark.parametrize("message_id", [1, 2, 4, 5])
+def test_a_copy_that_the_network_made_of_one_of_several_is_known(message_id: int) -> None:
+    client = counted([1, 2, 4, 5])
+    late = Publish(1, message_id, b"21.5", qos=1)
+    assert client.says(late, at=HOLD_DOWN_S - 0.1) == [Puback(1, message_id, ACCEPTED)]
+    assert client.readings == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "payload", "at"),
+    [
+        ([1, 1, 1, 1], b"21.5", 1.0),
+        ([1, 2, 1, 2, 1], b"21.5", 1.0),
+        ([3, 4, 0, 1], b"21.5", 1.0),
+        ([1, 2], b"21.5", 1.0),
+        ([1, 2, 3], b"21.6", 1.0),
+        ([1, 2, 3], b"21.5", HOLD_DOWN_S),
+    ],
+    ids=["one id", "two in turn", "wrapped", "too few to tell", "another payload", "too late"],
+)
+def test_else_an_id_that_comes_again_is_a_new_reading(
+    ids: list[int], payload: bytes, at: float
+) -> None:
+    client = counted(ids)
+    assert len(client.reads(payload, 1, at=at)) == 1
+
+
+def test_in_the_next_connection_a_client_may_count_from_1_again() -> None:
+    client = counted([1, 2, 3])
+    assert client.says(Connect(b"dev1", 60, clean_session=False), at=1.0)
+    assert client.readings == []
+    for message_id in (1, 2, 3):
+        (reading,) = client.reads(b"21.5", message_id, at=2.0)
+        client.settles(reading)
+    assert client.reads(b"21.5", 2, at=3.0) == []
+
+
 def test_another_qos_is_no_copy() -> None:
     client = settled_long_ago(qos=1)
     assert len(client.reads(b"21.5", 1, qos=2, at=1.0)) == 1
