@@ -180,6 +180,7 @@ class ClientQueries:
         absent_since = self.engine.client_table.absent_since(session.client_id)
         due_at, will, peer = session.due_at, session.will, session.peer
         outbound = session.outbound
+        given_up = outbound.given_up
         return ClientShown(
             client_id=session.client_id,
             state=session.state,
@@ -196,6 +197,8 @@ class ClientQueries:
             queued=outbound.waiting,
             queued_bytes=outbound.waiting_bytes,
             will=None if will is None else WillShown(will.topic, will.qos, will.retain),
+            given_up=0 if given_up is None else given_up.count,
+            given_up_topic="" if given_up is None else given_up.last_topic,
         )
 
     # Topics

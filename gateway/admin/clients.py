@@ -27,7 +27,8 @@ class ClientShown:
 
     `due_s` is how long until it should be heard again, negative if it is overdue, None where it
     said nothing of it. `away_s` is how long it has been disconnected or lost. `queued` messages
-    wait for it, which count `queued_bytes` in `limits.outbox_bytes_max`.
+    wait for it, which count `queued_bytes` in `limits.outbox_bytes_max`. `given_up` it never
+    acknowledged, the last one on `given_up_topic`.
     """
 
     client_id: str
@@ -45,6 +46,8 @@ class ClientShown:
     queued: int
     queued_bytes: int
     will: WillShown | None
+    given_up: int = 0
+    given_up_topic: str = ""
 
     @property
     def is_overdue(self) -> bool:
@@ -109,6 +112,8 @@ def client_json(client: ClientShown, unix_s: float) -> dict[str, object]:
         "queued_messages": client.queued,
         "queued_bytes": client.queued_bytes,
         "will": None if client.will is None else asdict(client.will),
+        "given_up_messages": client.given_up,
+        "given_up_topic": client.given_up_topic or None,
     }
 
 

@@ -72,6 +72,9 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.NOT_CONNECTED: EventLevel(DEBUG),
     Reason.ASLEEP: EventLevel(DEBUG, "mqtt_sn.queue_qos0_for_sleepers keeps them"),
     Reason.CLIENT_REFUSED: EventLevel(INFO),
+    Reason.UNACKNOWLEDGED: EventLevel(
+        WARNING, "the sensor is there and answers no such message; see `tidegate clients`"
+    ),
     Reason.SESSION_ENDED: EventLevel(INFO),
     Reason.JOURNAL_FULL: EventLevel(
         WARNING, "bring the broker back, make room on the disk, or raise journal.size_max"

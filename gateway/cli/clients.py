@@ -167,5 +167,8 @@ def described(client: Mapping[str, Any], now_unix_s: float) -> Iterator[tuple[st
         "waiting",
         f"{counted(waiting, 'message')}, {size(client['queued_bytes'])}" if waiting else "nothing",
     )
+    if client.get("given_up_messages"):  # a gateway of a former release does not say
+        last = printable(client["given_up_topic"])
+        yield "given up", f"{counted(client['given_up_messages'], 'message')}, the last on {last}"
     retained = ", retained" if will and will["retain"] else ""
     yield "will", f"{printable(will['topic'])}, QoS {will['qos']}{retained}" if will else "none"

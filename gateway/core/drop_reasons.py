@@ -36,6 +36,7 @@ class Reason(Enum):
     NOT_CONNECTED = "not_connected"
     ASLEEP = "asleep"
     CLIENT_REFUSED = "client_refused"
+    UNACKNOWLEDGED = "unacknowledged"
     SESSION_ENDED = "session_ended"
     RETAINED_FULL = "retained_full"
     JOURNAL_FULL = "journal_full"

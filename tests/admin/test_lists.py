@@ -26,6 +26,8 @@ SLEEPER = ClientShown(
     subscriptions=2,
     queued=3,
     queued_bytes=400,
+    given_up=2,
+    given_up_topic="cmd/valve",
     will=WillShown("gone/pump-1", 1, retain=True),
 )
 

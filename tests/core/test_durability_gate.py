@@ -50,7 +50,7 @@ def test_what_stands_behind_a_save_waits_for_it() -> None:
 @pytest.mark.parametrize("frame", [Register(1, 7, b"a"), Publish(1, 7, b"on", 1, dup=True)])
 def test_what_is_acknowledged_meanwhile_is_not_repeated(frame: Frame) -> None:
     session = connected()
-    current = session.outbound._begin(Message("a", b"on", 1), 6, None)
+    current = session.outbound._begin(Message("a", b"on", 1), 6, None, 0.0)
     assert current.message_id == 7
     (first,) = withheld_in(hold(session, [SAVE, send(session, frame)]))
     assert let_go(session, first) == [send(session, frame)]

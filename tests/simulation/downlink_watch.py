@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.core.effects import Effect, SubscriptionRefused
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import Session
 from gateway.core.state_records import State, SubscriptionRecord
 from gateway.frames import (
@@ -43,6 +44,8 @@ ONCE = "4d QoS 2 commands once"
 RETAINED_ONCE = "4e retained once, with the flag"
 LATEST_VALUE = "4f the latest retained value"
 
+RETRY_COUNT_MAX = SessionOptions().retry_count_max
+
 
 @dataclass(slots=True)
 class Ear:
@@ -50,6 +53,7 @@ class Ear:
 
     plan: SensorPlan
     outstanding: Publish | Register | None = None  # what it has not acknowledged yet
+    times: int = 0  # how often that came since the sensor asked for what waits
     said: set[bytes] = field(default_factory=set)
     shown: set[bytes] = field(default_factory=set)  # with the retain flag
     last_places: dict[str, int] = field(default_factory=dict)  # by topic, in the broker's order
@@ -79,6 +83,7 @@ class Ear:
         self.is_fetching = asleep and isinstance(frame, Pingreq) and bool(frame.client_id)
         if self.is_fetching and session.state is State.ASLEEP:
             self.asked_for = waiting(session)
+            self.times = 0
 
 
 class DownlinkWatch:
@@ -119,7 +124,7 @@ class DownlinkWatch:
         if outstanding is None or not isinstance(frame, Regack | Puback | Pubcomp):
             return
         if frame.message_id == outstanding.message_id:
-            ear.outstanding = None
+            ear.outstanding, ear.times = None, 0
 
     def said(self, sensor: Sensor, frame: Frame) -> None:
         ear = self._ears[sensor.plan.client_id]
@@ -135,6 +140,8 @@ class DownlinkWatch:
             self._check_turn(ear, frame)
         elif isinstance(frame, Pingresp) and ear.is_fetching:
             self.pingresps += 1
+            if ear.outstanding is not None and ear.times > RETRY_COUNT_MAX:
+                return  # all repeats went unanswered
             if ear.outstanding is not None:
                 broken(
                     PINGRESP_LAST, f"{ear.plan.client_id} has not acknowledged {ear.outstanding}"
@@ -160,6 +167,7 @@ class DownlinkWatch:
         if outstanding is not None and outstanding.message_id != frame.message_id:
             broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} beside {outstanding}")
         ear.outstanding = frame
+        ear.times += 1
 
     def _said_command(self, ear: Ear, frame: Publish, command: Command, *, is_new: bool) -> None:
         topic = command.topic

@@ -159,6 +159,7 @@ class Downlink:
         session = self._sessions[asked.client_id]
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
+        answer += session.topic_told(now)
         self._welcome(asked, now)
         retained = self.retained.matching(asked.topic_filter, asked.qos, now)
         is_held = any(min(asked.qos, message.qos) for message in retained)

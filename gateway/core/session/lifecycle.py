@@ -394,18 +394,32 @@ class SessionLifecycle:
         """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
         detail = f"no answer after {self._options.retry_count_max} retries"
         if self.state is State.AWAKE:
-            self.outbound.pause()
-            self._supervise(self.sleep_s)
-            self.silence_max_s += (
-                now - self.last_received_at
-            )  # it sleeps from now on, not since then
-            return self._move(Input.UNANSWERED, detail)
+            return self._sleep_on_unanswered(now, detail)
         if (
             not self.outbound.is_address_validated
         ):  # perhaps it heard less than it would have to answer
             self.outbound.await_word()
             return []
-        return self._lose(Input.UNANSWERED, detail, now)
+        current = self.outbound.outstanding
+        assert current is not None, "something was repeated"
+        if not current.spend(self.last_received_at):
+            return self._lose(Input.UNANSWERED, detail, now)
+        self.outbound.client_heard(self.last_received_at, is_here=True)
+        return self.outbound.resume(self.client_id, self.peer, now)
+
+    def _sleep_on_unanswered(self, now: float, detail: str) -> list[Output]:
+        """PINGRESP all the same, to one that can hear it: it may wait for nothing else. It sleeps
+        from now on, not since it was heard.
+        """
+        is_answered = self.outbound.is_address_validated or self.last_received_at == now
+        current = self.outbound.outstanding
+        if is_answered and current is not None:
+            current.spend(self.last_received_at)
+        self.outbound.pause()
+        self._supervise(self.sleep_s)
+        self.silence_max_s += now - self.last_received_at
+        moved = self._move(Input.UNANSWERED, detail)
+        return [*moved, Send(self.peer, Pingresp())] if is_answered else moved
 
     def _end_connection(self) -> None:
         """Nothing more to where the client was: it may be another client's address by now."""

@@ -20,9 +20,11 @@ Rule 4: a QoS 1 or 2 message has a position, which no other message of its clien
 Rule 5: to an address from which nobody has answered goes no more than `egress_budget.py` has. What
         does not fit waits in its place, and REGISTER or PINGREQ asks for a word, `retry_count_max`
         times.
-
 Rule 6: a message whose time is over before a PUBLISH of it went out is dropped and counted. What is
         under way is completed.
+Rule 7: what `ROUNDS_MAX` times no repeat of got an answer, though the client was heard again, is
+        given up and counted: it must not stand before the others for ever. After the first time
+        that REGISTER went unanswered PUBLISH goes out, as the client may know the number.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
 and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey
@@ -34,7 +36,6 @@ times, then dropped and counted: it must not stand before the others for ever. B
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 
 from gateway.core.drop_reasons import Reason
@@ -57,11 +58,13 @@ from gateway.core.session.outbox import (
     REGACK,
     RELEASING,
     SAVING,
+    GivenUp,
     Outbox,
     Outstanding,
     Queued,
     Stage,
     cost_of,
+    dropped_as_over,
     gone,
     let_go,
     message_id_of,
@@ -79,6 +82,7 @@ POSITIONS_BLOCK = 1024
 PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
 _ACCEPTED = int(ReturnCode.ACCEPTED)
+ROUNDS_MAX = 3
 # A client does not ask twice within so many seconds; the network does, by making copies.
 ASKED_AGAIN_S = 1.0
 
@@ -88,7 +92,7 @@ class Outbound:
 
     __slots__ = (
         "_durable_to", "_egress_budget", "_options", "_outbox", "_restored_to", "_topics", "due_at",
-        "enough_at", "next_position", "outstanding",
+        "enough_at", "given_up", "next_position", "outstanding",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +111,7 @@ class Outbound:
         self.next_position = next_position
         self.outstanding: Outstanding | None = None
         self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
+        self.given_up: GivenUp | None = None
 
     @property
     def waiting(self) -> int:
@@ -163,11 +168,9 @@ class Outbound:
         if reference is None:
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
-                return [
-                    Dropped(obstacle, client_id, message.topic),
-                    *let_go(client_id, publication),
-                ]
-        current = self._begin(message, self._take_position(), publication)
+                dropped = Dropped(obstacle, client_id, message.topic)
+                return [dropped, *let_go(client_id, publication)]
+        current = self._begin(message, self._take_position(), publication, now)
         if message.qos == 0:
             return self._publish(current, client_id, peer, now)
         kept = saving(client_id, current)
@@ -193,7 +196,7 @@ class Outbound:
         self._outbox.put(queued)
         over = self._outbox.take_over(now)
         if over:
-            effects += _dropped_as_over(client_id, over)
+            effects += dropped_as_over(client_id, over)
         dropped, detail = self._outbox.excess()
         if not dropped:
             return effects
@@ -298,10 +301,10 @@ class Outbound:
         if current is None:
             self.due_at = None
             return self._next(client_id, peer, now)
-        if current.is_over(now):
-            return self._drop_over(current, client_id, peer, now)
-        current.tries = 0
-        return self._send(current, client_id, peer, now)
+        if current.rounds >= ROUNDS_MAX:
+            return self._give_up(current, client_id, peer, now)
+        current.since = now
+        return self._send_anew(current, client_id, peer, now)
 
     def go_on(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """Send what waited for `validate_address`, to a client that listens."""
@@ -315,7 +318,7 @@ class Outbound:
         sent_at = (inf if self.due_at is None else self.due_at) - self._options.retry_after_s
         if current is None or now < sent_at + ASKED_AGAIN_S:
             return []
-        return self.resume(client_id, peer, now)
+        return self._send_anew(current, client_id, peer, now)
 
     def moved(self, now: float) -> None:
         """What is under way went to where the client is no more: it is time to send it again."""
@@ -339,6 +342,35 @@ class Outbound:
         current.tries += 1
         return self._send(current, client_id, peer, now)
 
+    # A client that does not answer
+
+    def client_heard(self, at: float, *, is_here: bool) -> None:
+        """The client was heard then; `is_here`: where it may have heard of a number as well."""
+        current = self.outstanding
+        if current is not None and current.ends_round(at) and is_here and current.stage is REGACK:
+            self._topics.register(current.message.topic)
+
+    def topic_told(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
+        """The client has heard of a number otherwise: what waits for REGACK of it goes on."""
+        current = self.outstanding
+        if current is None or current.stage is not REGACK or not self._is_listening:
+            return []
+        if self._topics.reference(current.message.topic) is None:
+            return []
+        return self._go_on_with(current, client_id, peer, now)
+
+    def _give_up(
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
+        """The next one, in its place."""
+        if current.stage is REGACK:
+            self._topics.refuse(current.message.topic)  # the next one on it would wait as long
+        if self.given_up is None:
+            self.given_up = GivenUp()
+        self.due_at = now  # it listens
+        dropped = self.given_up.add(client_id, current)
+        return [dropped, *self._finish(client_id, peer, now)]
+
     def kept(self, news: DeliverySaved, peer: Peer, now: float) -> list[Output]:
         """What a QoS 2 message waited for is durable."""
         position = news.position
@@ -348,6 +380,7 @@ class Outbound:
             return []
         if news.is_released and current.stage is RELEASING:
             current.stage = PUBCOMP
+            current.since = now
             if self._is_listening:
                 self.due_at = now + self._options.retry_after_s
             return [Send(peer, Pubrel(current.message_id))]
@@ -382,7 +415,7 @@ class Outbound:
                 message.expiry = expiry_clock.restored(each.expiry, now)
             is_first = self.outstanding is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
-                current = self._begin(message, each.position, None)
+                current = self._begin(message, each.position, None, now)
                 current.stage = PUBCOMP if each.is_released else RECEIPT
                 current.reference = self._topics.reference(each.topic)
                 continue
@@ -453,7 +486,7 @@ class Outbound:
             effects += self._start(queued, client_id, peer, now)
         if not self._outbox:
             self._outbox = None
-        return _dropped_as_over(client_id, over) + effects if over else effects
+        return dropped_as_over(client_id, over) + effects if over else effects
 
     def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         message = queued.message
@@ -466,7 +499,7 @@ class Outbound:
             if obstacle is not None:
                 return [Dropped(obstacle, client_id, message.topic), *gone(client_id, queued)]
         position = queued.position if message.qos else self._take_position()
-        current = self._begin(message, position, queued.publication)
+        current = self._begin(message, position, queued.publication, now)
         return self._publish(current, client_id, peer, now)
 
     def _obstacle(self, topic: str) -> Reason | None:
@@ -476,17 +509,27 @@ class Outbound:
         return Reason.TOPICS_FULL if self._topics.number(topic) is None else None
 
     def _begin(
-        self, message: Message, position: int, publication: Publication | None
+        self, message: Message, position: int, publication: Publication | None, now: float
     ) -> Outstanding:
         current = Outstanding(
             message=message,
             position=position,
             message_id=message_id_of(position),
             publication=publication,
+            since=now,
         )
         current.published = position <= self._restored_to  # perhaps, by a former life
         self.outstanding = current
         return current
+
+    def _send_anew(
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
+        """With all repeats before it."""
+        if current.is_over(now):
+            return self._drop_over(current, client_id, peer, now)
+        current.tries = 0
+        return self._send(current, client_id, peer, now)
 
     def _send(
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
@@ -508,6 +551,7 @@ class Outbound:
         """What the message under way waited for is done, unless that took too long."""
         if current.is_over(now):
             return self._drop_over(current, client_id, peer, now)
+        current.since = now
         return self._publish(current, client_id, peer, now)
 
     def _drop_over(
@@ -516,7 +560,7 @@ class Outbound:
         """The next one, in its place."""
         self.outstanding = None
         self.due_at = None
-        dropped = _dropped_as_over(client_id, [current])
+        dropped = dropped_as_over(client_id, [current])
         return dropped + self._next(client_id, peer, now)
 
     def _publish(
@@ -654,11 +698,3 @@ class Outbound:
         return egress_budget is not None and egress_budget.ask(
             self._options.retry_count_max, octets
         )
-
-
-def _dropped_as_over(client_id: ClientId, over: Sequence[Queued | Outstanding]) -> list[Output]:
-    topic = over[0].message.topic
-    effects: list[Output] = [Dropped(Reason.MESSAGE_EXPIRED, client_id, topic, count=len(over))]
-    for each in over:
-        effects += gone(client_id, each)
-    return effects

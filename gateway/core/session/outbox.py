@@ -14,10 +14,12 @@ promised may not cost what the broker was told is in good hands.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.effects import DeliveryComplete, Save
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DeliveryComplete, Dropped, Save
 from gateway.core.events import Output
 from gateway.core.message_expiry import is_over, saved
 from gateway.core.session.options import SessionOptions, WhenOutboxFull
@@ -70,6 +72,9 @@ class Outstanding:
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
     is_under_way: bool = False  # it went out in this run
     tries: int = 0  # repeats since the client was last heard about it
+    since: float = 0.0  # when they began
+    is_spent: bool = False  # whether they ended without an answer
+    rounds: int = 0  # how often they did, though the client was heard again
     disowned: int = 0  # how often the client did not know the number of its topic
     reference: Reference | None = None  # how the last PUBLISH named the topic
 
@@ -81,6 +86,24 @@ class Outstanding:
             return False
         is_received = self.stage is RELEASING or self.stage is PUBCOMP
         return not is_received and self.message.expiry.is_over(now)
+
+    def is_unanswered(self, now: float, patience_s: float) -> bool:
+        """Whether all its repeats have had their time, however often the client asked meanwhile."""
+        waits_for_disk = self.stage is SAVING or self.stage is RELEASING
+        return not waits_for_disk and now >= self.since + patience_s
+
+    def spend(self, heard_at: float) -> bool:
+        """The repeats are spent; whether the client was heard since they began."""
+        self.is_spent = True
+        return heard_at > self.since
+
+    def ends_round(self, heard_at: float) -> bool:
+        """Whether the repeats were spent on a client that is there, as it was heard again."""
+        if not self.is_spent or heard_at <= self.since:
+            return False
+        self.is_spent = False
+        self.rounds += 1
+        return True
 
     def is_congested(self, return_code: int, tries_max: int) -> bool:
         """Whether to wait for the retry timer because the client cannot take it just now."""
@@ -96,6 +119,26 @@ class Outstanding:
         self.disowned += 1
         self.tries = 0
         return topic_id
+
+
+@dataclass(slots=True)
+class GivenUp:
+    """Messages that a client never acknowledged, though it was heard."""
+
+    count: int = 0
+    last_topic: str = ""
+
+    def add(self, client_id: ClientId, current: Outstanding) -> Dropped:
+        """What it has received (PUBREC) is not lost by it, and not counted."""
+        is_received = current.stage is RELEASING or current.stage is PUBCOMP
+        self.count += 1
+        self.last_topic = current.message.topic
+        return Dropped(
+            Reason.UNACKNOWLEDGED,
+            client_id,
+            f"{self.last_topic!r}: {current.rounds} times no {current.stage.value} to any repeat",
+            count=0 if is_received else 1,
+        )
 
 
 class Outbox:
@@ -243,6 +286,14 @@ def let_go(client_id: ClientId, publication: Publication | None) -> list[Output]
         publication.unsaved.pop(client_id, None)
     publication.copies -= 1
     return [] if publication.copies else [DeliveryComplete(publication)]
+
+
+def dropped_as_over(client_id: ClientId, over: Sequence[Queued | Outstanding]) -> list[Output]:
+    topic = over[0].message.topic
+    effects: list[Output] = [Dropped(Reason.MESSAGE_EXPIRED, client_id, topic, count=len(over))]
+    for each in over:
+        effects += gone(client_id, each)
+    return effects
 
 
 def cost_of(message: Message) -> int:

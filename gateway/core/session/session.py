@@ -113,6 +113,7 @@ class Session(SessionLifecycle):
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Output]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
+        self.outbound.client_heard(self.last_received_at, is_here=False)
         self.last_received_at = now
         is_repeated = self.state is State.CONNECTING and frame.will and peer == self.peer
         self._interrupt(frame, peer)
@@ -230,6 +231,11 @@ class Session(SessionLifecycle):
         """The answer to `SubscribeTo`."""
         return self._subscribing.subscribed(asked, return_code, self.peer)
 
+    def topic_told(self, now: float) -> list[Output]:
+        """SUBACK named a topic id, by which a message may go on that waited for REGACK."""
+        following = self.outbound.topic_told(self.client_id, self.peer, now)
+        return self._until_drained(following, now) if following else []
+
     def unsubscribed(self, topic_filter: str) -> None:
         """The subscription ended without the client: the broker refuses it from now on."""
         self._subscribing.forget(topic_filter)
@@ -301,9 +307,10 @@ class Session(SessionLifecycle):
     def _receive_publish(self, frame: Publish, now: float) -> list[Output]:
         return self.inbound.receive(frame, self.client_id, self.peer, now)
 
-    def _receive_register(self, frame: Register, _now: float) -> list[Output]:
+    def _receive_register(self, frame: Register, now: float) -> list[Output]:
         answer = self.inbound.receive_register(frame, self.client_id, self.peer)
-        return self._topics.take_fresh(self.client_id) + answer
+        following = self.outbound.topic_told(self.client_id, self.peer, now)
+        return self._topics.take_fresh(self.client_id) + answer + following
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Output]:
         return self.outbound.receive_regack(frame, self.client_id, self.peer, now)
@@ -332,12 +339,17 @@ class Session(SessionLifecycle):
             dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
             return [dropped, Send(self.peer, Disconnect())]
         if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
-            is_asking = bool(frame.client_id)
-            return self.outbound.ask_again(self.client_id, self.peer, now) if is_asking else []
+            if not frame.client_id:
+                return []
+            current = self.outbound.outstanding
+            if current is not None and current.is_unanswered(now, self._options.patience_s):
+                return self._unanswered(now)
+            return self.outbound.ask_again(self.client_id, self.peer, now)
         if not frame.client_id or self.state is State.ACTIVE:
             return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
         effects = self._move(Input.PING)
+        self.outbound.client_heard(now, is_here=True)
         self.outbound.begin_fetch(now)
         return effects + self.outbound.resume(self.client_id, self.peer, now)
 

@@ -7,11 +7,17 @@ import pytest
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved
 from gateway.core.session.options import SessionOptions
+from gateway.core.session.outbound import ROUNDS_MAX
+from gateway.core.session.outbox import GivenUp
 from gateway.core.state_records import State
 from gateway.core.values import Message
 from gateway.frames import (
     Connack,
     Connect,
+    Disconnect,
+    Frame,
+    Pingreq,
+    Pingresp,
     Puback,
     Pubcomp,
     Publish,
@@ -20,9 +26,10 @@ from gateway.frames import (
     Regack,
     Register,
     ReturnCode,
+    Subscribe,
     TopicIdType,
 )
-from tests.core.session.client import DEV1, Client, acknowledged, connected
+from tests.core.session.client import DEV1, Client, acked, acknowledged, asleep, connected
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 T_RETRY, N_RETRY = 10.0, 4
@@ -153,13 +160,6 @@ def test_a_name_is_registered_again_in_each_connection_with_its_number() -> None
     client.says(Connect(DEV1.encode(), 60))
     assert client.is_sent("a/b") == [Register(1, 1, b"a/b")]
     assert client.says(Regack(1, 1, ACCEPTED)) == [Publish(1, 1, b"on", qos=1)]
-
-
-def test_a_name_that_the_client_registers_itself_meanwhile_needs_no_regack() -> None:
-    client = connected()
-    client.is_sent("x/y", b"on")
-    client.says(Register(0, 9, b"x/y"), at=1.0)
-    assert client.waits(until=T_RETRY) == [(T_RETRY, Publish(2, 1, b"on", qos=1))]
 
 
 def test_a_refused_name_costs_its_messages_only() -> None:
@@ -341,8 +341,13 @@ def test_pubrec_again_and_again_does_not_hold_the_line_for_ever() -> None:
     for second in range(1, 50):
         client.says(Pubrec(1), at=float(second))
         client.waits(until=float(second))
-    client.waits(until=50.0)
-    assert client.state() is State.LOST
+    client.is_sent("a/b", b"next")
+    for second in range(50, 151):
+        client.says(Pubrec(1), at=float(second))
+        client.waits(until=float(second))
+    assert client.state() is State.ACTIVE, "it is heard"
+    assert client.says(acked(2), at=151.0) == []
+    assert client.drops == [], "the next one went out"
 
 
 def test_the_retries_are_counted_for_each_message_anew() -> None:
@@ -392,6 +397,114 @@ def test_a_half_finished_qos_2_goes_on_with_pubrel_in_the_next_connection() -> N
     client.says(Pubrec(1), at=1.0)
     assert client.says(Connect(DEV1.encode(), 60), at=5.0) == [Connack(ACCEPTED), Pubrel(1)]
     assert client.waits(until=15.0) == [(15.0, Pubrel(1))]
+
+
+# Never acknowledged
+
+
+def test_one_that_is_heard_is_not_lost_and_a_message_it_never_acknowledges_is_given_up() -> None:
+    client = connected()
+    client.is_sent("a/b", b"")
+    client.is_sent("a/b", b"next")
+    at = 0.0
+    while client.session.outbound.waiting == 2:
+        at += 5.0
+        client.says(Pingreq(), at=at)
+        came = client.waits(until=at)
+        assert client.state() is State.ACTIVE
+    assert at == ROUNDS_MAX * T_RETRY * (N_RETRY + 1)
+    assert came == [(at, Publish(1, 2, b"next", qos=1))]
+    assert client.drops == [Reason.UNACKNOWLEDGED]
+    while client.session.outbound.waiting:
+        at += 5.0
+        client.says(Pingreq(), at=at)
+        client.waits(until=at)
+    assert at == 2 * ROUNDS_MAX * T_RETRY * (N_RETRY + 1)
+    assert client.session.outbound.given_up == GivenUp(2, "a/b")
+
+
+def test_nor_is_one_whose_message_is_given_up_over_several_connections() -> None:
+    """It is silent while we repeat, and is heard when it finds that it was lost."""
+    client = connected()
+    client.is_sent("a/b", b"")
+    client.is_sent("a/b", b"next")
+    again = Publish(1, 1, b"", qos=1, dup=True)
+    for at in (100.0, 200.0):
+        client.waits(until=at - 10.0)
+        assert client.state() is State.LOST
+        assert client.says(Pingreq(), at=at - 10.0) == [Disconnect()]
+        assert client.says(Connect(DEV1.encode(), 0), at=at)[1:] == [Register(1, 1, b"a/b")]
+        assert client.says(Regack(1, 1, ACCEPTED), at=at) == [again]
+    client.waits(until=290.0)
+    client.says(Pingreq(), at=290.0)
+    following = Publish(1, 2, b"next", qos=1)
+    assert client.says(Connect(DEV1.encode(), 0), at=300.0)[1:] == [Register(1, 2, b"a/b")]
+    assert client.says(Regack(1, 2, ACCEPTED), at=300.0) == [following]
+
+
+def test_one_that_hears_nothing_keeps_its_messages() -> None:
+    """Its CONNECTs arrive, and nothing arrives there: that is no objection to a message."""
+    client = connected()
+    client.is_sent("a/b")
+    for connection in range(1, 3 * ROUNDS_MAX):
+        client.waits(until=connection * 100.0)
+        assert client.state() is State.LOST
+        client.says(Connect(DEV1.encode(), 0), at=connection * 100.0)
+        assert client.session.outbound.waiting == 1
+
+
+def test_an_answer_to_one_of_the_repeats_is_enough() -> None:
+    client = connected()
+    client.is_sent("a/b", qos=2)
+    for second in range(1, 95):
+        client.says(Pingreq(), at=float(second))
+        client.waits(until=float(second))
+    assert client.says(Pubrec(1), at=95.0) == [Pubrel(1)]
+    assert client.says(Pubcomp(1), at=96.0) == []
+    assert client.session.outbound.waiting == 0
+
+
+def test_a_client_that_answers_no_register_gets_its_message_all_the_same() -> None:
+    client = connected()
+    client.is_sent("x/y")
+    for second in range(1, 50):
+        client.says(Pingreq(), at=float(second))
+        client.waits(until=float(second))
+    assert client.waits(until=50.0) == [(50.0, Publish(2, 1, b"on", qos=1))]
+    assert client.says(Puback(2, 1, ACCEPTED), at=51.0) == []
+    assert client.is_sent("x/y", b"off", at=52.0) == [Publish(2, 2, b"off", qos=1)]
+
+
+def test_a_sleeper_that_answers_no_register_gets_it_at_its_next_waking() -> None:
+    client = asleep()
+    client.is_sent("x/y")
+    assert client.wakes(at=100.0) == [Register(2, 1, b"x/y")]
+    assert client.wakes(at=150.0) == [Pingresp()]
+    assert client.wakes(at=200.0) == [Publish(2, 1, b"on", qos=1)]
+
+
+def test_a_name_that_no_connection_is_told_costs_its_messages_only() -> None:
+    client = connected()
+    for payload in (b"1", b"2"):
+        client.is_sent("x/y", payload)
+    client.is_sent("a/b", b"3")
+    for connection in range(1, ROUNDS_MAX + 1):
+        client.waits(until=connection * 100.0 - 10.0)
+        client.says(Pingreq(), at=connection * 100.0 - 10.0)
+        came = client.says(Connect(DEV1.encode(), 0), at=connection * 100.0)
+    assert came == [Connack(ACCEPTED), Register(1, 3, b"a/b")]
+    assert client.drops == [Reason.UNACKNOWLEDGED, Reason.CLIENT_REFUSED]
+
+
+@pytest.mark.parametrize("frame", [Register(0, 9, b"x/y"), Subscribe(9, b"x/y", 1)])
+def test_a_number_that_is_told_otherwise_ends_the_wait_for_regack(frame: Frame) -> None:
+    client = connected()
+    client.is_sent("x/y")
+    heard = client.says(frame, at=1.0)
+    for asked in client.wishes:
+        granted = client.session.subscribed(asked, ACCEPTED)
+        heard = client.heard([*granted, *client.session.topic_told(1.0)])
+    assert heard[1:] == [Publish(2, 1, b"on", qos=1)]
 
 
 def test_the_retries_begin_anew_in_the_next_connection() -> None:

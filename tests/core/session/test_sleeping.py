@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Send
+from gateway.core.effects import Dropped, Send
 from gateway.core.session.options import SessionOptions
 from gateway.core.state_records import State
 from gateway.core.values import Message
@@ -173,7 +173,30 @@ def test_one_that_asks_again_has_all_repeats_before_it_again() -> None:
     client.wakes(at=0.0)
     client.waits(until=N_RETRY * T_RETRY)
     client.wakes(at=45.0)
-    assert len(client.waits(until=500.0)) == N_RETRY
+    again = published(1, b"1", dup=True)
+    assert client.waits(until=500.0)[:-1] == [(45.0 + T_RETRY * n, again) for n in range(1, 5)]
+
+
+def test_one_that_only_asks_is_answered_when_the_repeats_have_had_their_time() -> None:
+    client = asleep_with(b"1")
+    client.wakes(at=0.0)
+    for second in range(5, 50, 5):
+        assert client.wakes(at=float(second)) == [published(1, b"1", dup=True)]
+    assert client.wakes(at=50.0) == [Pingresp()]
+    assert client.state() is State.ASLEEP
+
+
+def test_one_that_ignores_pubrel_is_answered_too_and_hears_no_more_of_it_in_the_end() -> None:
+    client = asleep()
+    client.is_sent("a/b", qos=2)
+    client.is_sent("a/b", b"next")
+    for waking in (0.0, 100.0, 200.0):
+        client.wakes(at=waking)
+        client.says(Pubrec(1), at=waking)
+        assert client.wakes(at=waking + 50.0) == [Pingresp()]
+    assert client.wakes(at=300.0) == [Publish(1, 2, b"next", qos=1)]
+    drops = [each for each in client.effects if isinstance(each, Dropped)]
+    assert [(each.reason, each.count) for each in drops] == [(Reason.UNACKNOWLEDGED, 0)]
 
 
 def test_what_waits_for_our_disk_is_not_hurried_by_asking_again() -> None:
@@ -215,8 +238,8 @@ def test_a_name_that_the_client_registers_itself_while_awake_ends_in_pingresp() 
     client = asleep(options=KEEPS_QOS_0)
     client.is_sent("x/y", b"1", qos=0)
     client.wakes(at=0.0)
-    client.says(Register(0, 9, b"x/y"), at=1.0)
-    assert client.waits(until=T_RETRY) == [(T_RETRY, Publish(2, 0, b"1")), (T_RETRY, Pingresp())]
+    heard = client.says(Register(0, 9, b"x/y"), at=1.0)
+    assert heard == [Regack(2, 9, ACCEPTED), Publish(2, 0, b"1"), Pingresp()]
 
 
 # Unacknowledged
@@ -226,7 +249,8 @@ def test_what_is_not_acknowledged_while_awake_is_repeated_and_then_waits_for_the
     client = asleep_with(b"1", b"2")
     client.wakes(at=0.0)
     again = published(1, b"1", dup=True)
-    assert client.waits(until=500.0) == [(T_RETRY * n, again) for n in range(1, N_RETRY + 1)]
+    repeats = [(T_RETRY * n, again) for n in range(1, N_RETRY + 1)]
+    assert client.waits(until=500.0) == [*repeats, (50.0, Pingresp())]
     assert client.moves == [State.ASLEEP]
     assert client.wakes(at=550.0) == [again]
     assert client.says(acked(1), at=550.1) == [published(2, b"2")]
