@@ -135,10 +135,11 @@ class WillMsg(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class Register(WithTail):
+    """One that is read may have no topic name: it is answered all the same."""
+
     KIND: ClassVar[int] = 0x0A
     LAYOUT: ClassVar[Layout] = Layout(topic_id=U16, message_id=U16)
     TAIL: ClassVar[str] = "topic_name"
-    TAIL_OCTETS_MIN: ClassVar[int] = 1
 
     topic_id: int
     message_id: int
@@ -353,7 +354,10 @@ class Pingresp(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(OnAir):
-    """With a duration the client goes to sleep; what 0 means is for the session to say."""
+    """With a duration the client goes to sleep; what 0 means is for the session to say.
+
+    Octets behind the duration are not read: sketches for Arduino send two more.
+    """
 
     KIND: ClassVar[int] = 0x18
     LAYOUT: ClassVar[Layout] = Layout(duration_s=U16)
@@ -364,7 +368,8 @@ class Disconnect(OnAir):
     def from_octets(cls, datagram: bytes, start: int, end: int) -> Self:
         if start == end:
             return cls()
-        return cls(*cls.fixed_fields(datagram, start, end))
+        cls.require_layout(start, end)
+        return cls(*cls.LAYOUT.unpack_from(datagram, start))
 
     def body(self) -> bytes:
         return b"" if self.duration_s is None else self.LAYOUT.pack(self.duration_s)

@@ -17,7 +17,7 @@ from tests.frames.golden import FRAME_TYPES
 MATRIX = Path(__file__).with_name("matrix.txt")
 
 SHAPES = ("well", "short", "wide", "long", "strict")
-OPEN_ENDED = re.compile(r"(\d+)\+")
+SIZES = re.compile(r"(?:(\d+)/)?(?:(\d+)(\+)?)")
 TYPE_NAMED: dict[str, int] = {kind.__name__.upper(): kind.KIND for kind in FRAME_TYPES}
 FORWARDED = TYPE_NAMED["FORWARDED"]
 RESERVED = sorted(set(range(256)) - set(TYPE_NAMED.values()))
@@ -70,9 +70,12 @@ class Said:
                 yield bytes((size,)) + self.octets[1:].ljust(size - 1, b"\0")
 
     def _may_have(self, size: int) -> bool:
-        if open_ended := OPEN_ENDED.fullmatch(self.sizes):
-            return size >= int(open_ended[1])
-        return self.sizes != "=" and str(size) in self.sizes.split("/")
+        if self.sizes == "=":
+            return False
+        found = SIZES.fullmatch(self.sizes)
+        assert found is not None, self.sizes
+        other, least, is_open_ended = found.groups()
+        return str(size) == other or (size >= int(least) if is_open_ended else str(size) == least)
 
     def _long_form(self, trailing: bytes = b"") -> list[bytes]:
         """With a length of three octets, which forwarders do not have."""

@@ -24,7 +24,7 @@ from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.qos_table import QosTable
 from gateway.core.session.topic_names import has_wildcard, topic_filter
-from gateway.core.session.topic_registry import TopicRegistry
+from gateway.core.session.topic_registry import TOPIC_ID_OCTETS, TopicRegistry
 from gateway.core.state_records import ClientId, SubscriptionDeleted, SubscriptionRecord
 from gateway.core.values import Peer, SubscribeTo
 from gateway.frames import ReturnCode, Suback, Subscribe, TopicIdType, Unsuback, Unsubscribe
@@ -169,6 +169,8 @@ class Subscribing(QosTable):
     def _filter_of(self, frame: Subscribe | Unsubscribe) -> str | None:
         if frame.topic_id_type is TopicIdType.NORMAL:
             return topic_filter(frame.topic, self._options.topic_bytes_max)
+        if len(frame.topic) != TOPIC_ID_OCTETS:
+            return None
         number = int.from_bytes(frame.topic, "big")
         return self._topics.topic_of(number, frame.topic_id_type)
 
@@ -191,7 +193,8 @@ class Subscribing(QosTable):
 
 def _echoed_id(frame: Subscribe) -> int:
     """SUBACK echoes a predefined id or a short name; a name gets its number later (A14.4)."""
-    if frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT):
+    is_id = frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT)
+    if is_id and len(frame.topic) == TOPIC_ID_OCTETS:
         return int.from_bytes(frame.topic, "big")
     return 0
 

@@ -33,7 +33,7 @@ Reference = tuple[TopicIdType, int]
 
 FEW_TOPICS = 8
 SHARED_IDS_MAX = 4096
-SHORT_NAME_OCTETS = 2
+TOPIC_ID_OCTETS = 2  # and of a short name
 TOPIC_ID_MIN = 1
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
 
@@ -130,10 +130,15 @@ class TopicRegistry:
             topic = self._at(topic_id)
             return None if topic is None else topic.name
         if topic_id_type is TopicIdType.PREDEFINED:
-            return self._predefined.names.get(topic_id)
-        if topic_id_type is TopicIdType.SHORT:
-            return short_topic(topic_id)
-        return None
+            name = self._predefined.names.get(topic_id)
+        elif topic_id_type is TopicIdType.SHORT:
+            name = short_topic(topic_id)
+        else:
+            return None
+        if name is not None:
+            return name
+        topic = self._at(topic_id)  # clients exist that call all their numbers so
+        return None if topic is None else topic.name
 
     def register(self, name: str) -> int | None:
         """The client's number for a name it now knows; None when the table is full."""
@@ -250,4 +255,4 @@ class TopicRegistry:
 
 def short_topic(topic_id: int) -> str | None:
     """The two-octet name that a PUBLISH carries in its topic id field, or None if it is no name."""
-    return topic_name(topic_id.to_bytes(SHORT_NAME_OCTETS, "big"), SHORT_NAME_OCTETS)
+    return topic_name(topic_id.to_bytes(TOPIC_ID_OCTETS, "big"), TOPIC_ID_OCTETS)

@@ -124,6 +124,14 @@ def test_a_topic_may_be_named_in_three_ways(topic_id: int, kind: TopicIdType, to
     assert client.settles(client.readings[0]) == [Puback(topic_id, 5, ACCEPTED)]
 
 
+@pytest.mark.parametrize("kind", [TopicIdType.PREDEFINED, TopicIdType.SHORT])
+def test_a_clients_own_number_may_be_called_predefined_or_a_short_name(kind: TopicIdType) -> None:
+    """Several clients do, and nothing else has that number."""
+    client = connected()
+    client.says(Publish(1, 5, b"x", qos=1, topic_id_type=kind))
+    assert [reading.topic for reading in client.readings] == ["a/b"]
+
+
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize(
     ("topic_id", "kind"),
@@ -131,7 +139,7 @@ def test_a_topic_may_be_named_in_three_ways(topic_id: int, kind: TopicIdType, to
         (0x0000, TopicIdType.NORMAL),
         (2, TopicIdType.NORMAL),
         (0xFFFF, TopicIdType.NORMAL),
-        (1, TopicIdType.PREDEFINED),  # another space than the normal ids
+        (2, TopicIdType.PREDEFINED),
         (int.from_bytes(b"t+", "big"), TopicIdType.SHORT),
         (int.from_bytes(b"\x00t", "big"), TopicIdType.SHORT),
         (int.from_bytes(b"\xff\xff", "big"), TopicIdType.SHORT),
