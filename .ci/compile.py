@@ -75,6 +75,7 @@ MODULES = {
     "core.clients": (
         "admission",
         "client_table",
+        "contests",
         "half_open",
     ),
     "core.downlink": (

@@ -72,7 +72,18 @@ from gateway.core.session.outbox import (
 from gateway.core.session.topic_registry import Reference, TopicRegistry
 from gateway.core.state_records import ClientId, MessageRecord
 from gateway.core.values import Message, Peer, Publication
-from gateway.frames import Pingreq, Puback, Pubrel, Regack, Register, ReturnCode, TopicIdType
+from gateway.frames import (
+    Frame,
+    Pingreq,
+    Puback,
+    Pubcomp,
+    Pubrec,
+    Pubrel,
+    Regack,
+    Register,
+    ReturnCode,
+    TopicIdType,
+)
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
@@ -364,6 +375,30 @@ class Outbound:
         for queued in self._outbox.take_all() if self._outbox is not None else ():
             effects += let_go(client_id, queued.publication)
         return effects
+
+    def rows(self, client_id: ClientId) -> list[Output]:
+        """Of all that waits here and is not for later (`saving`), to be saved."""
+        waiting: list[Queued | Outstanding] = [*(self._outbox or ())]
+        current = self.outstanding
+        if current is not None:
+            waiting.insert(0, current)
+        rows: list[Output] = []
+        for queued in waiting:
+            rows += saving(client_id, queued) if queued.message.qos else []
+        if current is not None and current.stage in (RELEASING, PUBCOMP):
+            received = row(client_id, current)
+            received.is_released = True
+            rows.append(Save(received))
+        return rows
+
+    def answers(self, frame: Frame) -> bool | None:
+        """Whether this acknowledges what is under way, by its message id; None for what does not
+        say what it acknowledges.
+        """
+        if not isinstance(frame, Regack | Puback | Pubrec | Pubcomp) or not frame.message_id:
+            return None
+        current = self.outstanding
+        return current is not None and current.message_id == frame.message_id
 
     def restore(
         self, saved: list[MessageRecord], next_position: int, expiry_clock: ExpiryClock, now: float
