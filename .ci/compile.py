@@ -77,6 +77,7 @@ MODULES = {
         "client_table",
         "contests",
         "half_open",
+        "message_id_starts",
     ),
     "core.downlink": (
         "downlink",

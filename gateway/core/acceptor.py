@@ -21,6 +21,7 @@ from gateway.core.clients.contests import Contest, Contests
 from gateway.core.clients.disconnect_echo import DisconnectEchoes
 from gateway.core.clients.discovery import Discovery
 from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
+from gateway.core.clients.message_id_starts import MessageIdStarts
 from gateway.core.clients.qos_minus_one import QosMinusOne
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.drop_reasons import Reason
@@ -90,6 +91,7 @@ class Acceptor:
             options.session.patience_s,
         )
         self.contests = Contests()
+        self._message_id_starts = MessageIdStarts(options.message_id_secret)
         self._disconnect_echoes = DisconnectEchoes()
         self._qos_minus_one = QosMinusOne(
             options.qos_minus_one, options.session, options.predefined
@@ -380,7 +382,7 @@ class Acceptor:
             options=options.session,
             predefined=predefined,
             first_topic_id=first_topic_id,
-            first_position=first_position,
+            first_position=first_position + self._message_id_starts.take(),
         )
 
     def _may_make_room(self, now: float) -> bool:

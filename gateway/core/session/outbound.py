@@ -87,6 +87,7 @@ from gateway.frames import (
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
+_BLOCK_ENDS = [(block + 1) * POSITIONS_BLOCK for block in range(64)]
 PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
 _ACCEPTED = int(ReturnCode.ACCEPTED)
@@ -146,9 +147,10 @@ class Outbound:
     @property
     def reserved_positions(self) -> int:
         """The end of the block that the next position is in."""
-        if self.next_position < POSITIONS_BLOCK:
-            return POSITIONS_BLOCK  # nearly all, so they share the number
-        return (self.next_position // POSITIONS_BLOCK + 1) * POSITIONS_BLOCK
+        block = self.next_position // POSITIONS_BLOCK
+        if block < len(_BLOCK_ENDS):
+            return _BLOCK_ENDS[block]  # nearly all, so they share the number
+        return (block + 1) * POSITIONS_BLOCK
 
     # From the broker
 
@@ -407,8 +409,8 @@ class Outbound:
         if saved:
             self._durable_to = self._restored_to = saved[-1].position
             next_position = max(next_position, self._durable_to + 1)
-        # Rows that were lost with the power used less than a block.
-        self.next_position = next_position + POSITIONS_BLOCK
+        # Rows that were lost with the power used less than a block; and ids begin anywhere.
+        self.next_position += next_position + POSITIONS_BLOCK
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
