@@ -75,7 +75,9 @@ MODULES = {
     "core.clients": (
         "admission",
         "client_table",
+        "contests",
         "half_open",
+        "message_id_starts",
     ),
     "core.downlink": (
         "downlink",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from secrets import token_bytes
 
 from gateway.config.settings import Settings, TopicSettings
 from gateway.core.clients.admission import AdmissionOptions
@@ -26,6 +27,7 @@ DATAGRAM_BYTES_MIN = 2048
 # would otherwise publish under an id that is another topic's now.
 LIVES_TOLD_APART = 128
 TOPIC_IDS_APART = 512
+SECRET_BYTES = 32  # of the message ids of a run
 
 
 def first_topic_id(epoch: int) -> int:
@@ -77,6 +79,7 @@ def engine_options(settings: Settings, epoch: int, password: bytes | None) -> En
         retained_bytes_max=limits.retained_bytes_max,
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
         first_topic_id=first_topic_id(epoch),
+        message_id_secret=token_bytes(SECRET_BYTES),
         uplink=uplink_rules(settings),
         custody=custody_options(settings),
         saves=True,

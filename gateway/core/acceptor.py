@@ -13,16 +13,20 @@ Limits: those of `clients/admission.py` and `clients/half_open.py`.
 
 from __future__ import annotations
 
+from math import inf
+
 from gateway.core.clients.admission import Admission, Refusal
 from gateway.core.clients.client_table import ClientTable
+from gateway.core.clients.contests import Contest, Contests
 from gateway.core.clients.disconnect_echo import DisconnectEchoes
 from gateway.core.clients.discovery import Discovery
 from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
+from gateway.core.clients.message_id_starts import MessageIdStarts
 from gateway.core.clients.qos_minus_one import QosMinusOne
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Rebound, Send
-from gateway.core.events import Output, SessionOutput
+from gateway.core.events import FormerOutput, Output, SessionOutput, UnsubscribeFrom
 from gateway.core.options import EngineOptions
 from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import ClientId, State
@@ -60,6 +64,8 @@ _UNANSWERED: tuple[type, ...] = (
     WillMsgResp,
 )
 PINGREQ_HEAD_BYTES = 2
+# A former session and the one beside it have messages at the same time, and no position twice.
+POSITIONS_APART = 1 << 20
 _NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sleepers"
 
 
@@ -84,6 +90,8 @@ class Acceptor:
             options.admission.handshakes_max,
             options.session.patience_s,
         )
+        self.contests = Contests()
+        self._message_id_starts = MessageIdStarts(options.message_id_secret)
         self._disconnect_echoes = DisconnectEchoes()
         self._qos_minus_one = QosMinusOne(
             options.qos_minus_one, options.session, options.predefined
@@ -104,9 +112,9 @@ class Acceptor:
         )
         if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
             return [dropped]
-        unvalidated = self._client_table.unvalidated_at(peer)
-        if unvalidated is not None:
-            return self._receive_unvalidated(unvalidated, frame, now)
+        known = self._client_table.unvalidated_at(peer) or self.contests.former_at(peer)
+        if known is not None:
+            return self._receive_known(known, frame, peer, now)
         caller = self.half_open.take(peer, now)
         if caller is not None:
             return self._receive_caller(caller, frame, now)
@@ -147,15 +155,19 @@ class Acceptor:
             at_address = self._client_table.unvalidated_at(peer)
         if at_address is not None and at_address is not session:
             effects += at_address.displace()
+        effects += self._displace_former(client_id, peer)
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
+        contest = self.contests.of(client_id)
+        begins = frame.clean_session and not session.is_blank
+        if contest is not None and (peer != session.peer or begins):
+            effects += self._dismiss(contest, "another CONNECT")
+            session = contest.former
         self.half_open.take(peer, now)
         self._client_table.leave_address(session)
         ended: list[Output] = []
         if frame.clean_session and not session.is_blank:
-            former = session
-            ended = self.discard(former)
-            session = self._sessions[client_id] = self._successor(former)
+            ended, session = self._begin_anew(session, peer)
         outputs = [*ended, *session.connect(frame, peer, now)]
         self._client_table.enter(session)
         return [*effects, SessionOutput(client_id, outputs)]
@@ -195,6 +207,16 @@ class Acceptor:
         effects += session.connect_received(caller.connect(), caller.at)
         return [*effects, SessionOutput(client_id, session.receive(frame, now))]
 
+    def _receive_known(
+        self, session: Session, frame: Frame, peer: Peer, now: float
+    ) -> list[Output]:
+        """A frame from where a client is said to be, or was."""
+        if session.is_newcomer:
+            return self._receive_newcomer(session, frame, now)
+        if self.contests.former_at(peer) is session:
+            return self._receive_former(session, frame, now)
+        return self._receive_unvalidated(session, frame, now)
+
     def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame from where a client is said to be."""
         if isinstance(frame, Pingreq) and frame.client_id:  # says it again
@@ -206,6 +228,91 @@ class Acceptor:
             if session.state not in ABSENT:
                 self._client_table.enter(session)
         return [SessionOutput(session.client_id, outputs)]
+
+    # Two conversations in one client's name
+
+    def _displace_former(self, client_id: ClientId, peer: Peer) -> list[Output]:
+        """This client comes to where another one's former session was."""
+        former = self.contests.former_at(peer)
+        if former is None or former.client_id == client_id:
+            return []
+        self.contests.leave_address(former)
+        return [FormerOutput(former.client_id, former.displace())]
+
+    def _begin_anew(self, former: Session, peer: Peer) -> tuple[list[Output], Session]:
+        """A clean session for a known client, in place of the former one or, as long as it is not
+        known who says that, beside it.
+        """
+        client_id = former.client_id
+        if peer == former.peer:
+            ended = self.discard(former)
+            successor = self._sessions[client_id] = self._successor(former)
+            return ended, successor
+        held = self._downlink.hold(former)
+        former.held = ()  # its client is told again when it asks again
+        newcomer = self._sessions[client_id] = self._successor(former, POSITIONS_APART)
+        self._client_table.formers[client_id] = former
+        self.contests.begin(former, newcomer)
+        return held, newcomer
+
+    def _receive_newcomer(self, session: Session, frame: Frame, now: float) -> list[Output]:
+        """A frame of one that connected in another one's name, or returned to another address."""
+        contest = self.contests.of(session.client_id)
+        assert contest is not None, "it is a newcomer"
+        self.contests.judge(contest, session.outbound.answers(frame), now)
+        if session.is_address_validated:
+            outputs = session.receive(frame, now)
+        else:
+            outputs = session.address_validated(frame, now)
+        received: list[Output] = [SessionOutput(session.client_id, outputs)]
+        if contest.is_proven and not session.asking():
+            received += self._succeed(contest, "who connected elsewhere has shown that it is there")
+        return received
+
+    def _receive_former(self, former: Session, frame: Frame, now: float) -> list[Output]:
+        """The client is where it was."""
+        contest = self.contests.of(former.client_id)
+        assert contest is not None, "it is a former one"
+        ended = self._dismiss(contest, "the client is heard where it was")
+        return [*ended, SessionOutput(former.client_id, former.receive(frame, now))]
+
+    def _dismiss(self, contest: Contest, why: str) -> list[Output]:
+        """What came in the client's name from elsewhere is over."""
+        newcomer = contest.newcomer
+        dropped = Dropped(Reason.UNPROVEN, newcomer.client_id, why, newcomer.peer)
+        self._client_table.leave_address(newcomer)
+        return [dropped, *self.discard(newcomer)]
+
+    def _succeed(self, contest: Contest, why: str) -> list[Output]:
+        """The former session is over; the newcomer's is its client's, and saved from now on."""
+        former, newcomer = contest.former, contest.newcomer
+        client_id = newcomer.client_id
+        self._client_table.leave_address(newcomer)
+        self._end_former(contest)
+        self._client_table.enter(newcomer)
+        dropped = Dropped(Reason.SESSION_ENDED, client_id, why, count=0)
+        return [dropped, *self._ended_former(former), *newcomer.rows()]
+
+    def _end_former(self, contest: Contest) -> None:
+        former = self.contests.end(contest.former.client_id).former
+        del self._client_table.formers[former.client_id]
+        former.scheduled_at = inf
+
+    def _ended_former(self, former: Session) -> list[Output]:
+        """What is over with it; its subscriptions are under another name."""
+        ended = [each for each in former.end() if not isinstance(each, UnsubscribeFrom)]
+        return [*self._downlink.end_former(former), *ended]
+
+    def former_moved(self, client_id: ClientId, now: float) -> list[Output]:
+        """A former session's client fell silent where it was, or another one came there."""
+        contest = self.contests.of(client_id)
+        assert contest is not None, "it is a former one"
+        if contest.former.state not in ABSENT:
+            return []
+        self.contests.leave_address(contest.former)
+        if not contest.former.clean:
+            return []  # it would be kept without the newcomer too
+        return self._succeed(contest, "silent where it was, and it connected elsewhere")
 
     def _sleeper(self, frame: Frame) -> Session | None:
         """Who wakes up at an address that nobody has: behind a NAT a sleeper has another one each
@@ -246,9 +353,9 @@ class Acceptor:
             client_id = caller.client_id
         return [self._qos_minus_one.receive(frame, peer, client_id, now)]
 
-    def _successor(self, former: Session) -> Session:
+    def _successor(self, former: Session, positions_apart: int = 0) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
-        next_position = former.outbound.next_position
+        next_position = former.outbound.next_position + positions_apart
         session = self.new_session(
             former.client_id, former.peer, former.next_topic_id, next_position
         )
@@ -275,7 +382,7 @@ class Acceptor:
             options=options.session,
             predefined=predefined,
             first_topic_id=first_topic_id,
-            first_position=first_position,
+            first_position=first_position + self._message_id_starts.take(),
         )
 
     def _may_make_room(self, now: float) -> bool:
@@ -299,6 +406,10 @@ class Acceptor:
         if caller is not None:
             self.half_open.forget(client_id)
             effects.append(_disconnect(caller.peer))
+        contest = self.contests.of(client_id)
+        if contest is not None:
+            self._end_former(contest)
+            effects += self._ended_former(contest.former)
         if session is not None:
             self._client_table.leave_address(session)
             dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
@@ -308,8 +419,33 @@ class Acceptor:
 
     def discard(self, session: Session) -> list[Output]:
         """The session is over."""
+        if session.is_newcomer:
+            return self._discard_newcomer(session)
         outputs = [*self._downlink.forget(session), *session.end()]
         self._client_table.forget(session)
+        return outputs
+
+    def _discard_newcomer(self, session: Session) -> list[Output]:
+        """It is over, and the former session is its client's again, under the same names: so what
+        ends with the newcomer ends first.
+        """
+        outputs = self._downlink.forget(session)
+        for output in session.end():
+            if isinstance(output, UnsubscribeFrom):
+                outputs += self._downlink.unsubscribe(output)
+            else:
+                outputs.append(output)
+        self._client_table.forget(session)
+        contest = self.contests.of(session.client_id)
+        assert contest is not None, "it is a newcomer"
+        self._end_former(contest)
+        former = self._sessions[session.client_id] = contest.former
+        self._downlink.reinstate(former)
+        if former.state in ABSENT:
+            self._client_table.note_absence(former, session.last_received_at)
+        else:
+            self._client_table.enter(former)
+            self._client_table.schedule(former)
         return outputs
 
 

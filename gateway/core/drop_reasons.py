@@ -47,6 +47,7 @@ class Reason(Enum):
     TOO_MANY_CONNECTS = "too_many_connects"
     TOO_MANY_PACKETS = "too_many_packets"
     UNHEARD = "unheard"
+    UNPROVEN = "unproven"
     EGRESS_FULL = "egress_full"
     FORWARDER = "forwarder"
     GROUP_TRAFFIC = "group_traffic"

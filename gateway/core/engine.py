@@ -68,6 +68,7 @@ from gateway.core.effects import (
 )
 from gateway.core.events import (
     FilterRefused,
+    FormerOutput,
     Output,
     PublishWill,
     ReadingRefused,
@@ -135,6 +136,7 @@ class Engine:
             downlink=self.downlink,
             received=self.received,
         )
+        self._contests = self._acceptor.contests
         self.discovery = self._acceptor.discovery
         self.operator = Operator(
             sessions=self.sessions,
@@ -330,8 +332,13 @@ class Engine:
         effects += self._apply(self._acceptor.half_open.handle_time(now), now)
         effects += self._apply(self.discovery.handle_time(now), now)
         returned_at = self.client_table.returned_at
+        formers = self.client_table.formers
         for session in self.client_table.due(now):
-            effects += self._apply_session(session, session.handle_time(now, returned_at), now)
+            outputs = session.handle_time(now, returned_at)
+            if formers and formers.get(session.client_id) is session:
+                effects += self._apply_former(FormerOutput(session.client_id, outputs), now)
+            else:
+                effects += self._apply_session(session, outputs, now)
         return effects
 
     # From metrics and status
@@ -359,7 +366,7 @@ class Engine:
                 case Send() | Transmit() | Store() | Dropped():
                     effects.append(output)
                 case Save():
-                    if self._saves:
+                    if self._saves and not self._contests.is_unsaved(output.change):
                         effects.append(output)
                 case Reading():
                     effects += self._take(output, now)
@@ -385,6 +392,8 @@ class Engine:
                 case SessionOutput():
                     session = self.sessions[output.client_id]
                     effects += self._apply_session(session, output.outputs, now)
+                case FormerOutput():
+                    effects += self._apply_former(output, now)
                 case WhenSaved():
                     if self._saves:
                         effects.append(output)
@@ -456,6 +465,25 @@ class Engine:
         self.client_table.schedule(session)
         return effects
 
+    def _apply_former(self, output: FormerOutput, now: float) -> list[Effect]:
+        """What a former session returned, which is saved as that of a client that is there."""
+        effects: list[Effect] = []
+        is_same_device = self._contests.has_same_will(output.client_id)
+        for each in output.outputs:
+            match each:
+                case Save():
+                    effects += [each] if self._saves else []
+                case StateChanged():
+                    effects += self._apply(self._acceptor.former_moved(each.client_id, now), now)
+                case PublishWill() if is_same_device:
+                    pass
+                case _:
+                    effects += self._apply([each], now)
+        former = self.client_table.formers.get(output.client_id)
+        if former is not None:
+            self.client_table.schedule(former)
+        return effects
+
     def _durable(self, output: Durable, now: float) -> list[Effect]:  # noqa: C901
         """What was waited for is durable."""
         match output:
@@ -470,12 +498,19 @@ class Engine:
                     return []
                 return self._apply_session(session, session.admitted(output, now), now)
             case DeliverySaved():
+                former = self.client_table.formers.get(output.client_id)
+                if former is not None and output.position < former.outbound.next_position:
+                    kept = FormerOutput(output.client_id, former.kept(output, now))
+                    return self._apply_former(kept, now)
                 session = self.sessions.get(output.client_id)
                 if session is None:
                     return []
                 return self._apply_session(session, session.kept(output, now), now)
             case ReleaseRecorded():
                 session = self.sessions.get(output.client_id)
+                former = self.client_table.formers.get(output.client_id)
+                if former is not None and former.inbound.is_releasing(output.message_id):
+                    session = former
                 if session is None:
                     return []
                 return self._apply(session.released(output.message_id, now), now)
@@ -498,7 +533,7 @@ class Engine:
             return []
         session = self.sessions[output.client_id]
         self.client_table.leave_address(session)
-        if session.clean:
+        if session.clean or session.is_newcomer:
             return self._apply(self._acceptor.discard(session), now)
         self.client_table.note_absence(session, now)
         return []

@@ -31,6 +31,14 @@ class SessionOutput:
 
 
 @dataclass(slots=True)
+class FormerOutput:
+    """The same, of a former session beside which its client is said to be elsewhere."""
+
+    client_id: ClientId
+    outputs: list[Output]
+
+
+@dataclass(slots=True)
 class PublishWill:
     """A client is lost: its will must reach the broker, whatever happens to us."""
 
@@ -89,6 +97,7 @@ class FilterRefused:
 Event = (
     Reading
     | SessionOutput
+    | FormerOutput
     | PublishWill
     | SubscribeTo
     | UnsubscribeFrom

@@ -35,6 +35,8 @@ class EngineOptions:
     retained_bytes_max: int = 16 << 20
     allow_trailing_octets: bool = True
     first_topic_id: int = TOPIC_ID_MIN
+    # Of this run: where message ids towards clients begin follows from it. None is for tests.
+    message_id_secret: bytes = b""
     uplink: UplinkOptions = field(default_factory=UplinkOptions)
     # Whether this address of a link may forward for others.
     may_forward: Callable[[int, bytes], bool] = _anybody

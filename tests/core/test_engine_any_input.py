@@ -16,14 +16,16 @@ import pytest
 
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.client_table import TIMERS_SPARE
+from gateway.core.clients.contests import former_name
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
 from gateway.core.effects import DropUpstream, Effect
-from gateway.core.engine import EngineOptions
+from gateway.core.engine import Engine, EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import Phase
 from gateway.core.session.inbound import UNACKNOWLEDGED_MAX
 from gateway.core.session.options import PredefinedTopics, SessionOptions
+from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import State
 from gateway.frames import (
     Connect,
@@ -236,22 +238,24 @@ class World:
         self.check_subscriptions()
         self.check_readings()
         engine = self.bench.engine
-        assert all(engine.wake_at() <= each.wake_at() for each in engine.sessions.values())
+        assert all(engine.wake_at() <= each.wake_at() for each in everyone(engine))
+        self.check_contests()
 
     def check_limits(self) -> None:
         engine = self.bench.engine
         downlink, in_flight = engine.downlink, engine.upstream.publisher.in_flight
         assert len(engine.sessions) <= CLIENTS_MAX
-        assert len(engine.client_table._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
+        timed = len(engine.sessions) + len(engine.client_table.formers)
+        assert len(engine.client_table._timers) <= 2 * timed + TIMERS_SPARE
         assert len(downlink.retained) <= RETAINED_MAX
         assert downlink.retained.size_bytes <= RETAINED_BYTES_MAX
-        subscribed = sum(len(session.filters) for session in engine.sessions.values())
+        subscribed = sum(len(session.filters) for session in everyone(engine))
         assert len(downlink._newcomers) <= subscribed
         assert max(len(in_flight), in_flight.window) <= RECEIVE_MAX
         assert in_flight.held_count == sum(map(len, in_flight.held_back.values()))
         assert len(in_flight.waiting) <= WAITING_MAX + RECEIVE_MAX
         assert in_flight._qos2 == sum(each.upstream_qos == 2 for _, each in in_flight.in_order())
-        for session in engine.sessions.values():
+        for session in everyone(engine):
             assert session.outbound.waiting <= OUTBOX_MAX + 1
             assert len(session._subscribing.filters) <= SUBSCRIPTIONS_MAX
             assert len(session._topics._topics) <= TOPICS_MAX
@@ -266,8 +270,10 @@ class World:
             for each in client_table.values()
         ]
         unvalidated = engine.client_table._doubted
-        assert all(each.is_address_validated for each in address_validated)
-        assert not any(each.is_address_validated for each in unvalidated.values())
+        assert all(each.is_address_validated and not each.is_newcomer for each in address_validated)
+        assert not any(
+            each.is_address_validated and not each.is_newcomer for each in unvalidated.values()
+        )
         assert not {(each.peer) for each in address_validated} & unvalidated.keys()
         at_addresses = [*address_validated, *unvalidated.values()]
         half_open = engine._acceptor.half_open
@@ -286,6 +292,18 @@ class World:
         }
         assert {session.client_id for session in at_addresses} == here
 
+    def check_contests(self) -> None:
+        """Beside each newcomer is the former session of its client, and only there."""
+        engine = self.bench.engine
+        formers, contests = engine.client_table.formers, engine._acceptor.contests
+        newcomers = {key for key, one in engine.sessions.items() if one.is_newcomer}
+        assert newcomers == formers.keys() == contests._contests.keys()
+        assert all(each.asking() == [] and each.held == () for each in formers.values())
+        assert all(
+            each is formers[each.client_id] and each.peer == peer and each.state not in ABSENT
+            for peer, each in contests._by_former.items()
+        )
+
     def check_subscriptions(self) -> None:
         """Sessions and routing agree on who hears what and who waits; the broker is asked so."""
         engine = self.bench.engine
@@ -296,8 +314,8 @@ class World:
             for client_id in subscriptions.subscribers_of(topic_filter)
         }
         assert heard == {
-            (client_id, topic_filter)
-            for client_id, session in engine.sessions.items()
+            (name, topic_filter)
+            for name, session in named_sessions(engine)
             for topic_filter in session._subscribing.filters
         }
         pending = engine.downlink.pending
@@ -318,9 +336,19 @@ class World:
         """What a session waits for is on its way, so its sensor will hear of it."""
         in_flight = self.bench.engine.upstream.publisher.in_flight
         on_the_way = set(map(id, in_flight.unacknowledged()))
-        for session in self.bench.engine.sessions.values():
+        for session in everyone(self.bench.engine):
             for reading in session.inbound.unacknowledged:
                 assert id(reading) in on_the_way
+
+
+def named_sessions(engine: Engine) -> list[tuple[str, Session]]:
+    """Former ones too, which go by other names."""
+    formers = engine.client_table.formers.items()
+    return [*engine.sessions.items(), *((former_name(key), one) for key, one in formers)]
+
+
+def everyone(engine: Engine) -> list[Session]:
+    return [session for _, session in named_sessions(engine)]
 
 
 def _decides(packet: mqtt5.SubscribePacket) -> bool:

@@ -42,7 +42,8 @@ class SavedWorld(World):
 
     def check_rows(self, saved: StateRecords) -> None:
         engine = self.bench.engine
-        known = {key: one for key, one in engine.sessions.items() if one._row is not None}
+        everyone = engine.sessions | engine.client_table.formers
+        known = {key: one for key, one in everyone.items() if one._row is not None}
         assert {client.session.client_id for client in saved.clients} == known.keys()
         for client in saved.clients:
             session = known[client.session.client_id]

@@ -16,7 +16,7 @@ from gateway.core.mqtt import caution
 from gateway.core.mqtt.publisher import PAUSE_S_MAX
 from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import AsideRecord, ClientId, DueWillRecord, SubscriptionRecord
-from gateway.core.values import Reading
+from gateway.core.values import Peer, Reading
 from gateway.frames import decode
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
@@ -310,11 +310,17 @@ class World:
         sensor = self._owners[send.peer.address]
         self.troubles.moment(type(send.frame).__name__)
         self.readings.said(sensor.plan.client_id, send.frame)
-        self.downlink.said(sensor, send.frame)
+        if not self._is_where_it_was(sensor, send.peer):
+            self.downlink.said(sensor, send.frame)
         self.clocks.said(sensor, send.frame)
         self.liveness.said(sensor.plan.client_id, send.frame)
         client_id = ClientId(sensor.plan.client_id)
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
+
+    def _is_where_it_was(self, sensor: Sensor, peer: Peer) -> bool:
+        """Whether the sensor has begun anew elsewhere, and this goes to its former session."""
+        former = self._living.engine.client_table.formers.get(ClientId(sensor.plan.client_id))
+        return former is not None and former.peer == peer and peer.address != sensor.address
 
     def _saves(self, effect: Save) -> None:
         self.readings.saved(effect.change)

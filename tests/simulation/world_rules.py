@@ -32,6 +32,7 @@ def rules_for(plan: Plan, epoch: int) -> EngineOptions:
             awake_s_max=plan.awake_s_max,
         ),
         first_topic_id=first_topic_id(epoch),
+        message_id_secret=b"world %d" % epoch,
         saves=True,
         custody=CustodyOptions(plan.keeps, GATEWAY_NAME, INGEST_TIMEOUT_S),
         uplink=UplinkOptions(

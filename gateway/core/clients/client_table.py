@@ -29,6 +29,7 @@ class ClientTable:
         self.sessions: dict[ClientId, Session] = {}
         self._by_address: dict[int, dict[bytes, Session]] = {}
         self._doubted: dict[Peer, Session] = {}
+        self.formers: dict[ClientId, Session] = {}  # beside those that came in their names
         self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
         self._timers: list[tuple[float, int, Session]] = []
         self._timers_made = 0
@@ -69,7 +70,7 @@ class ClientTable:
 
     def enter(self, session: Session) -> None:
         """The session is at its peer's address from now on."""
-        if session.is_address_validated:
+        if session.is_address_validated and not session.is_newcomer:
             self.on_link(session.peer.link)[session.peer.address] = session
         else:
             self._doubted[session.peer] = session
@@ -119,7 +120,8 @@ class ClientTable:
             session.scheduled_at = wake_at
             self._timers_made += 1
             heappush(self._timers, (wake_at, self._timers_made, session))
-            if len(self._timers) > 2 * len(self.sessions) + TIMERS_SPARE:
+            known = len(self.sessions) + len(self.formers)
+            if len(self._timers) > 2 * known + TIMERS_SPARE:
                 self._rebuild_timers()
 
     def due(self, now: float) -> Iterator[Session]:
@@ -132,6 +134,7 @@ class ClientTable:
 
     def _rebuild_timers(self) -> None:
         """Leave out the entries that nearer ones replaced, and those of sessions that are over."""
-        scheduled = [each for each in self.sessions.values() if each.scheduled_at < inf]
+        everyone = [*self.sessions.values(), *self.formers.values()]
+        scheduled = [each for each in everyone if each.scheduled_at < inf]
         self._timers = [(each.scheduled_at, n, each) for n, each in enumerate(scheduled)]
         heapify(self._timers)

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from gateway.core.clients.client_table import ClientTable
+from gateway.core.clients.contests import client_of, former_name
 from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
 from gateway.core.downlink.retained import KeepResult, Retained
 from gateway.core.downlink.subscriptions import SubscriptionChange, Subscriptions
@@ -45,6 +46,7 @@ from gateway.core.effects import (
 )
 from gateway.core.events import (
     FilterRefused,
+    FormerOutput,
     Output,
     SessionOutput,
     SubscriptionGranted,
@@ -142,6 +144,37 @@ class Downlink:
         """The session is over: it waits for nothing any more."""
         for topic_filter in session.filters:
             self._newcomers.pop((session.client_id, topic_filter), None)
+        return self._drop_wishes(session)
+
+    def hold(self, session: Session) -> list[Output]:
+        """The session is a former one from now on: what its subscriptions bring is for it alone.
+
+        What it has not been told is granted is dropped: it asks again when it is back.
+        """
+        effects = self._drop_wishes(session)
+        saved = [*self.save_late(), *session.withdraw_wishes()]
+        effects.append(FormerOutput(session.client_id, saved))
+        self._rename(session, session.client_id, former_name(session.client_id))
+        return effects
+
+    def reinstate(self, session: Session) -> None:
+        """The session is its client's again."""
+        self._rename(session, former_name(session.client_id), session.client_id)
+
+    def end_former(self, session: Session) -> list[Output]:
+        """A former session is over."""
+        former = former_name(session.client_id)
+        return [UnsubscribeFrom(former, topic_filter) for topic_filter in session.filters]
+
+    def _rename(self, session: Session, before: ClientId, after: ClientId) -> None:
+        filters = session.filters
+        self.subscriptions.rename(before, after, filters)
+        for topic_filter in filters:
+            since = self._newcomers.pop((before, topic_filter), None)
+            if since is not None:
+                self._newcomers[after, topic_filter] = since
+
+    def _drop_wishes(self, session: Session) -> list[Output]:
         effects: list[Output] = []
         for asked in session.asking():
             self.pending.drop(asked, self._cover_of(asked))
@@ -223,12 +256,17 @@ class Downlink:
             effects += session.subscribed(asked, ReturnCode.NOT_SUPPORTED)
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
         for client_id in losers:
-            self._sessions[client_id].unsubscribed(refused)
+            session = self._session(client_id)
+            session.unsubscribed(refused)
             effects += self._apply(self._leave(client_id, refused), retained=True)
+            if session.client_id != client_id:
+                gone = Save(SubscriptionDeleted(session.client_id, refused))
+                effects.append(FormerOutput(session.client_id, [gone]))
         if refused == self._own_topic_received:
             self._own_topic_received = None
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
-        client_ids = tuple(dict.fromkeys([*losers, *(asked.client_id for asked in own)]))
+        lost = [client_of(name) for name in losers]
+        client_ids = tuple(dict.fromkeys([*lost, *(asked.client_id for asked in own)]))
         effects += [Save(SubscriptionDeleted(client_id, refused)) for client_id in client_ids]
         return [SubscriptionRefused(refused, news.reason, client_ids), *effects]
 
@@ -350,9 +388,11 @@ class Downlink:
         sessions, schedule = self._sessions, self._clients.schedule
         message = Message(message.topic, message.payload, expiry=message.expiry)
         for client_id, _ in matches:
-            session = sessions[client_id]
+            session = sessions.get(client_id) or self._session(client_id)
             sent = session.deliver(message, now)
-            if len(sent) > 1:
+            if session.client_id is not client_id and session.client_id != client_id:
+                effects.append(FormerOutput(session.client_id, sent))
+            elif len(sent) > 1:
                 effects.append(SessionOutput(client_id, sent))
             else:
                 effects += sent
@@ -382,7 +422,7 @@ class Downlink:
                 same = alike[qos] = Message(
                     message.topic, message.payload, qos, expiry=message.expiry
                 )
-            effects += self._give(self._sessions[client_id], same, publication, now)
+            effects += self._give(client_id, same, publication, now)
         return effects
 
     def send_to(self, session: Session, message: Message, now: float) -> list[Output]:
@@ -396,10 +436,16 @@ class Downlink:
         outputs = session.deliver(message, now)
         return [*self.save_late(), SessionOutput(session.client_id, outputs)]
 
+    def _session(self, name: ClientId) -> Session:
+        """Who goes by this name, which may be a former session's."""
+        session = self._sessions.get(name)
+        return self._clients.formers[client_of(name)] if session is None else session
+
     def _give(
-        self, session: Session, message: Message, publication: Publication, now: float
+        self, client_id: ClientId, message: Message, publication: Publication, now: float
     ) -> list[Output]:
         """A client's copy of what the broker sent at QoS 1 or 2."""
+        session = self._session(client_id)
         self.delivered[message.qos] += 1
         if message.qos == 0:
             sent = session.deliver(message, now)
@@ -410,13 +456,16 @@ class Downlink:
                 message, now, publication if publication.message.qos == 1 else None
             )
         self._clients.schedule(session)
+        if session.client_id != client_id:
+            return [FormerOutput(session.client_id, sent)]
         if not sent or type(sent[0]) is Send:  # what follows it promises nothing
             return sent
         return [SessionOutput(session.client_id, sent)]
 
     def _all_listen(self, matches: Sequence[tuple[ClientId, int]]) -> bool:
-        for client_id, _ in matches:  # noqa: SIM110 # `all` and a generator take three times as long
-            if self._sessions[client_id].state not in LISTENING:
+        for client_id, _ in matches:  # `all` and a generator take three times as long
+            session = self._sessions.get(client_id)
+            if session is None or session.state not in LISTENING:
                 return False
         return True
 
@@ -466,7 +515,7 @@ class Downlink:
             if is_new or found is None or not (found.is_full or found is ONLY_NEWCOMERS):
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new, message.expiry)
-                effects += self._give(self._sessions[client_id], copy, publication, now)
+                effects += self._give(client_id, copy, publication, now)
         return effects
 
     def _is_retained(self, message: Message) -> bool:

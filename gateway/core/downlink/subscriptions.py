@@ -137,6 +137,16 @@ class Subscriptions:
         self._matches.clear()
         return self._drop_unused(topic_filter, entry)
 
+    def rename(self, before: ClientId, after: ClientId, filters: Iterable[str]) -> None:
+        """Who hears by these goes by another name."""
+        for topic_filter in filters:
+            entry = self._tree.get(topic_filter)
+            assert entry is not None, "it hears by this filter"
+            qos = dict(entry.items())[before]
+            entry.pop(before)
+            entry.put(after, qos)
+        self._matches.clear()
+
     def restore(self, saved: Iterable[SubscriptionRecord]) -> None:
         """Those of a former life hear; nobody has asked yet. The covering set is made once."""
         for row in saved:

@@ -13,6 +13,12 @@ from __future__ import annotations
 
 from math import inf
 
+from gateway.core.effects import Send
+from gateway.core.events import Output
+from gateway.core.session.options import SessionOptions
+from gateway.core.values import Peer
+from gateway.frames import Pingreq
+
 AMPLIFICATION_MAX = 3
 # CONNACK, the longest answer to what comes from an address first; it is sent in any case.
 ANSWER_BYTES = 3
@@ -70,6 +76,71 @@ class EgressBudget:
         self._filled_at = now
         self._left = min(float(rate), self._left + elapsed * rate)
         return 0.0 if self._left > 0 else (1 - self._left) / rate
+
+
+class Egress:
+    """What may be sent to a client now; most clients have no limit, and no budget."""
+
+    __slots__ = ("_egress_budget", "_options", "due_at")
+
+    def __init__(self, options: SessionOptions) -> None:
+        self._options = options
+        egress = options.egress_bytes_per_s_max
+        self._egress_budget: EgressBudget | None = EgressBudget(egress) if egress else None
+        # When to repeat what is outstanding; infinity while that waits for our disk, None while the
+        # client does not listen.
+        self.due_at: float | None = None
+
+    @property
+    def is_address_validated(self) -> bool:
+        """Whether somebody has answered from where the client is."""
+        return self._egress_budget is None or self._egress_budget.credit is None
+
+    def require_validation(self, octets: int) -> None:
+        """The client is said to be elsewhere: so many octets came from there."""
+        if self._egress_budget is None:
+            self._egress_budget = EgressBudget()
+        self._egress_budget.credit = credit_for(octets)
+        self._egress_budget.questions = 0
+        self._egress_budget.is_short = False
+
+    def earn(self, octets: int) -> None:
+        """More came from there, and it might still be anybody's."""
+        if self._egress_budget is not None and self._egress_budget.credit is not None:
+            self._egress_budget.credit += credit_for(octets)
+
+    def validate_address(self) -> None:
+        """Somebody answers from where the client is, which was in doubt."""
+        assert self._egress_budget is not None, "doubt is an allowance"
+        self._egress_budget.credit = None
+
+    def await_word(self) -> None:
+        """Neither send nor ask any more while the client is in doubt."""
+        assert self._egress_budget is not None, "doubt is an allowance"
+        self._egress_budget.is_short = True
+        self.due_at = None
+
+    def _was_short(self) -> bool:
+        """Whether something waited for `validate_address`, after which few need an allowance."""
+        egress_budget = self._egress_budget
+        assert egress_budget is not None, "doubt is an allowance"
+        if egress_budget.is_needless:
+            self._egress_budget = None
+        return egress_budget.is_short
+
+    def _may_send(self, octets: int) -> bool:
+        return self._egress_budget is None or self._egress_budget.take(octets)
+
+    def _ask(self, peer: Peer, now: float) -> list[Output]:
+        """Any answer will do: by it the address is believed."""
+        self.due_at = now + self._options.retry_after_s
+        return [Send(peer, Pingreq())] if self._may_ask(QUESTION_BYTES) else []
+
+    def _may_ask(self, octets: int) -> bool:
+        egress_budget = self._egress_budget
+        return egress_budget is not None and egress_budget.ask(
+            self._options.retry_count_max, octets
+        )
 
 
 def publish_bytes(payload: bytes) -> int:

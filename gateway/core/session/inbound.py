@@ -306,6 +306,11 @@ class Inbound:
         """Whether nothing is owed for a reading, nor expected of the client."""
         return self._one is None and self._more is None and self._awaiting_release is None
 
+    def is_releasing(self, message_id: int) -> bool:
+        """Whether PUBCOMP for this waits for the journal."""
+        exchange = (self._awaiting_release or {}).get(message_id)
+        return exchange is not None and exchange.stage is _RELEASING
+
     @property
     def releasing(self) -> object | None:
         """The oldest exchange whose PUBCOMP waits for the journal."""

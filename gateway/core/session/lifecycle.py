@@ -60,6 +60,7 @@ class SessionLifecycle:
         "_will_handshake",
         "clean",
         "client_id",
+        "former",
         "held",
         "inbound",
         "keep_alive_s",
@@ -96,6 +97,7 @@ class SessionLifecycle:
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
         self.held: tuple[Output, ...] = ()  # and which frames to it wait for the disk
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
+        self.former: SessionLifecycle | None = None  # beside which it is (clients/contests.py)
         self.clean = False
         self.keep_alive_s = 0
         self.sleep_s = 0
@@ -111,6 +113,11 @@ class SessionLifecycle:
     @property
     def will(self) -> Will | None:
         return None if self._will_handshake is None else self._will_handshake.will
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether the former session of its client is still there; nothing of it is saved then."""
+        return self.former is not None
 
     def restore(
         self,
@@ -202,8 +209,22 @@ class SessionLifecycle:
         digest = hash(row)
         if digest == self._row:
             return []
-        self._row, self._saved_state, self._saved_positions = digest, state, positions
+        self._saved_state, self._saved_positions = state, positions
+        if self.is_newcomer:
+            return []
+        self._row = digest
         return [Save(row)]
+
+    def rows(self) -> list[Output]:
+        """All its rows, of a session of which none was saved."""
+        self._row = None
+        client_id = self.client_id
+        return [
+            *self._changed_row(),
+            *self._topics.rows(client_id),
+            *self._subscribing.rows(client_id),
+            *self.outbound.rows(client_id),
+        ]
 
     def _gone(self) -> list[Output]:
         """The session is over, and with it all its rows, if it has any."""

@@ -44,9 +44,7 @@ from gateway.core.events import Output
 from gateway.core.message_expiry import ExpiryClock, is_over
 from gateway.core.session.egress_budget import (
     PUBREL_BYTES,
-    QUESTION_BYTES,
-    EgressBudget,
-    credit_for,
+    Egress,
     publish_bytes,
     register_bytes,
 )
@@ -75,10 +73,21 @@ from gateway.core.session.outbox import (
 from gateway.core.session.topic_registry import Reference, TopicRegistry
 from gateway.core.state_records import ClientId, MessageRecord
 from gateway.core.values import Message, Peer, Publication
-from gateway.frames import Pingreq, Puback, Pubrel, Regack, Register, ReturnCode, TopicIdType
+from gateway.frames import (
+    Frame,
+    Puback,
+    Pubcomp,
+    Pubrec,
+    Pubrel,
+    Regack,
+    Register,
+    ReturnCode,
+    TopicIdType,
+)
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
+_BLOCK_ENDS = [(block + 1) * POSITIONS_BLOCK for block in range(64)]
 PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
 _ACCEPTED = int(ReturnCode.ACCEPTED)
@@ -87,23 +96,18 @@ ROUNDS_MAX = 3
 ASKED_AGAIN_S = 1.0
 
 
-class Outbound:
+class Outbound(Egress):
     """Sends one message after the other, as far as the client listens."""
 
     __slots__ = (
-        "_durable_to", "_egress_budget", "_options", "_outbox", "_restored_to", "_topics", "due_at",
-        "enough_at", "given_up", "next_position", "outstanding",
+        "_durable_to", "_outbox", "_restored_to", "_topics", "enough_at", "given_up",
+        "next_position", "outstanding",
     )  # fmt: skip
 
     def __init__(
         self, topics: TopicRegistry, options: SessionOptions, next_position: int = 0
     ) -> None:
-        self._options = options
-        egress = options.egress_bytes_per_s_max
-        self._egress_budget: EgressBudget | None = EgressBudget(egress) if egress else None
-        # When to repeat what is outstanding; infinity while that waits for our disk, None while the
-        # client does not listen.
-        self.due_at: float | None = None
+        super().__init__(options)
         self._topics = topics
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
@@ -140,9 +144,10 @@ class Outbound:
     @property
     def reserved_positions(self) -> int:
         """The end of the block that the next position is in."""
-        if self.next_position < POSITIONS_BLOCK:
-            return POSITIONS_BLOCK  # nearly all, so they share the number
-        return (self.next_position // POSITIONS_BLOCK + 1) * POSITIONS_BLOCK
+        block = self.next_position // POSITIONS_BLOCK
+        if block < len(_BLOCK_ENDS):
+            return _BLOCK_ENDS[block]  # nearly all, so they share the number
+        return (block + 1) * POSITIONS_BLOCK
 
     # From the broker
 
@@ -398,6 +403,30 @@ class Outbound:
             effects += let_go(client_id, queued.publication)
         return effects
 
+    def rows(self, client_id: ClientId) -> list[Output]:
+        """Of all that waits here and is not for later (`saving`), to be saved."""
+        waiting: list[Queued | Outstanding] = [*(self._outbox or ())]
+        current = self.outstanding
+        if current is not None:
+            waiting.insert(0, current)
+        rows: list[Output] = []
+        for queued in waiting:
+            rows += saving(client_id, queued) if queued.message.qos else []
+        if current is not None and current.stage in (RELEASING, PUBCOMP):
+            received = row(client_id, current)
+            received.is_released = True
+            rows.append(Save(received))
+        return rows
+
+    def answers(self, frame: Frame) -> bool | None:
+        """Whether this acknowledges what is under way, by its message id; None for what does not
+        say what it acknowledges.
+        """
+        if not isinstance(frame, Regack | Puback | Pubrec | Pubcomp) or not frame.message_id:
+            return None
+        current = self.outstanding
+        return current is not None and current.message_id == frame.message_id
+
     def restore(
         self, saved: list[MessageRecord], next_position: int, expiry_clock: ExpiryClock, now: float
     ) -> None:
@@ -405,8 +434,8 @@ class Outbound:
         if saved:
             self._durable_to = self._restored_to = saved[-1].position
             next_position = max(next_position, self._durable_to + 1)
-        # Rows that were lost with the power used less than a block.
-        self.next_position = next_position + POSITIONS_BLOCK
+        # Rows that were lost with the power used less than a block; and ids begin anywhere.
+        self.next_position += next_position + POSITIONS_BLOCK
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
@@ -645,56 +674,3 @@ class Outbound:
         position = self.next_position
         self.next_position = position + 1
         return position
-
-    # What may be sent now
-
-    @property
-    def is_address_validated(self) -> bool:
-        """Whether somebody has answered from where the client is."""
-        return self._egress_budget is None or self._egress_budget.credit is None
-
-    def require_validation(self, octets: int) -> None:
-        """The client is said to be elsewhere: so many octets came from there."""
-        if self._egress_budget is None:
-            self._egress_budget = EgressBudget()
-        self._egress_budget.credit = credit_for(octets)
-        self._egress_budget.questions = 0
-        self._egress_budget.is_short = False
-
-    def earn(self, octets: int) -> None:
-        """More came from there, and it might still be anybody's."""
-        if self._egress_budget is not None and self._egress_budget.credit is not None:
-            self._egress_budget.credit += credit_for(octets)
-
-    def validate_address(self) -> None:
-        """Somebody answers from where the client is, which was in doubt."""
-        assert self._egress_budget is not None, "doubt is an allowance"
-        self._egress_budget.credit = None
-
-    def await_word(self) -> None:
-        """Neither send nor ask any more while the client is in doubt."""
-        assert self._egress_budget is not None, "doubt is an allowance"
-        self._egress_budget.is_short = True
-        self.due_at = None
-
-    def _was_short(self) -> bool:
-        """Whether something waited for `validate_address`, after which few need an allowance."""
-        egress_budget = self._egress_budget
-        assert egress_budget is not None, "doubt is an allowance"
-        if egress_budget.is_needless:
-            self._egress_budget = None
-        return egress_budget.is_short
-
-    def _may_send(self, octets: int) -> bool:
-        return self._egress_budget is None or self._egress_budget.take(octets)
-
-    def _ask(self, peer: Peer, now: float) -> list[Output]:
-        """Any answer will do: by it the address is believed."""
-        self.due_at = now + self._options.retry_after_s
-        return [Send(peer, Pingreq())] if self._may_ask(QUESTION_BYTES) else []
-
-    def _may_ask(self, octets: int) -> bool:
-        egress_budget = self._egress_budget
-        return egress_budget is not None and egress_budget.ask(
-            self._options.retry_count_max, octets
-        )

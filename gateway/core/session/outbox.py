@@ -14,7 +14,7 @@ promised may not cost what the broker was told is in good hands.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -188,6 +188,9 @@ class Outbox:
             NOWHERE < each.position <= restored_to and message_id_of(each.position) == message_id
             for each in self._queue
         )
+
+    def __iter__(self) -> Iterator[Queued]:
+        return iter(self._queue)
 
     def take_all(self) -> list[Queued]:
         return [self.take() for _ in range(len(self))]

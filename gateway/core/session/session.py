@@ -205,11 +205,19 @@ class Session(SessionLifecycle):
 
     def acknowledged(self, reading: Reading) -> list[Output]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
-        return self.inbound.acknowledged(reading, self.peer, self.last_received_at)
+        outputs = self.inbound.acknowledged(reading, self.peer, self.last_received_at)
+        former = self.former
+        if outputs or former is None:
+            return outputs
+        return former.inbound.acknowledged(reading, former.peer, former.last_received_at)
 
     def refused(self, reading: Reading, return_code: int) -> list[Output]:
         """A reading cannot go on: its sensor keeps it."""
-        return self.inbound.refused(reading, return_code, self.peer)
+        outputs = self.inbound.refused(reading, return_code, self.peer)
+        former = self.former
+        if outputs or former is None:
+            return outputs
+        return former.inbound.refused(reading, return_code, former.peer)
 
     def released(self, message_id: int, now: float) -> list[Output]:
         """The answer to `RecordRelease`."""
@@ -253,6 +261,10 @@ class Session(SessionLifecycle):
     def take_over(self) -> None:
         """It takes the place of one whose client was here, and may not know of it."""
         self._interrupted = ENDED
+
+    def withdraw_wishes(self) -> list[Output]:
+        """Nobody answers what it has asked to subscribe to."""
+        return self._subscribing.withdraw(self.client_id)
 
     def end(self) -> list[Output]:
         """The session is over for good: nothing of it stays."""

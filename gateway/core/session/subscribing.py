@@ -117,6 +117,28 @@ class Subscribing(QosTable):
             topic_id=_echoed_id(frame),
         )
 
+    def rows(self, client_id: ClientId) -> list[Output]:
+        """Of all that was fulfilled, to be saved."""
+        return [self._row(client_id, name, qos) for name, qos in self.items()]
+
+    def withdraw(self, client_id: ClientId) -> list[Output]:
+        """No wish is waited for any more; who wants to be answered asks again. Some of them may be
+        saved already: what is to be saved instead.
+        """
+        wanted = [asked.topic_filter for asked in self.asking()]
+        self._wishes = None
+        filters = self.filters
+        return [
+            self._row(client_id, name, filters[name])
+            if name in filters
+            else Save(SubscriptionDeleted(client_id, name))
+            for name in wanted
+        ]
+
+    def _row(self, client_id: ClientId, name: str, qos: int) -> Save:
+        kind, topic_id = self._topics.spelled(name) or (TopicIdType.NORMAL, 0)
+        return Save(SubscriptionRecord(client_id, name, qos, int(kind), topic_id))
+
     def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Output]:
         """The answer to `SubscribeTo`."""
         wish = self._answered(asked.message_id)

@@ -113,6 +113,11 @@ class TopicRegistry:
         fresh, self._fresh = self._fresh, None
         return [Save(TopicRecord(client_id, topic.topic_id, topic.name)) for topic in fresh]
 
+    def rows(self, client_id: ClientId) -> list[Output]:
+        """All of them, to be saved."""
+        self._fresh = None
+        return [Save(TopicRecord(client_id, *each)) for each in self.numbered()]
+
     def restore(self, saved: list[TopicRecord], next_id: int, reported: Announced) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
         topics = [Topic(row.name, _shared(row.topic_id), reported) for row in saved]
@@ -152,6 +157,10 @@ class TopicRegistry:
         if self._spelled is None:
             self._spelled = {}
         self._spelled[name] = reference
+
+    def spelled(self, name: str) -> Reference | None:
+        """How the client itself names it, if it is by no number of its own."""
+        return None if self._spelled is None else self._spelled.get(name)
 
     def unspell(self, name: str) -> None:
         if self._spelled is not None:
