@@ -28,6 +28,7 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Rebound, Send
 from gateway.core.events import FormerOutput, Output, SessionOutput, UnsubscribeFrom
 from gateway.core.options import EngineOptions
+from gateway.core.session.outbound import AHEAD_MAX
 from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
@@ -376,13 +377,16 @@ class Acceptor:
         if first_topic_id is None:
             first_topic_id = options.first_topic_id
         predefined = options.clients_predefined.get(client_id, options.predefined)
+        start = self._message_id_starts.take()
+        if first_position:  # of a client that had others, which count as behind it
+            start = first_position + start % AHEAD_MAX
         return Session(
             client_id=client_id,
             peer=peer,
             options=options.session,
             predefined=predefined,
             first_topic_id=first_topic_id,
-            first_position=first_position + self._message_id_starts.take(),
+            first_position=start,
         )
 
     def _may_make_room(self, now: float) -> bool:

@@ -87,6 +87,7 @@ from gateway.frames import (
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
+AHEAD_MAX = 0x4000
 _BLOCK_ENDS = [(block + 1) * POSITIONS_BLOCK for block in range(64)]
 PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
@@ -434,8 +435,9 @@ class Outbound(Egress):
         if saved:
             self._durable_to = self._restored_to = saved[-1].position
             next_position = max(next_position, self._durable_to + 1)
-        # Rows that were lost with the power used less than a block; and ids begin anywhere.
-        self.next_position += next_position + POSITIONS_BLOCK
+        # Rows that were lost with the power used less than a block. Ids begin anywhere, but ahead:
+        # to a client that counts ours, as our firmware does, half of all ids are behind.
+        self.next_position = next_position + POSITIONS_BLOCK + self.next_position % AHEAD_MAX
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
