@@ -351,19 +351,28 @@ class Session(SessionLifecycle):
             dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
             return [dropped, Send(self.peer, Disconnect())]
         if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
-            if not frame.client_id:
-                return []
+            return self._asked_again(now) if frame.client_id else []
+        if self.state is State.ACTIVE:
             current = self.outbound.outstanding
-            if current is not None and current.is_unanswered(now, self._options.patience_s):
-                return self._unanswered(now)
-            return self.outbound.ask_again(self.client_id, self.peer, now)
-        if not frame.client_id or self.state is State.ACTIVE:
+            is_asking = current is not None and (frame.client_id or current.rounds)
+            again = self._asked_again(now) if is_asking else []
+            return [*again, Send(self.peer, Pingresp())]
+        if not frame.client_id:
             return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
         effects = self._move(Input.PING)
         self.outbound.client_heard(now, is_here=True)
         self.outbound.begin_fetch(now)
         return effects + self.outbound.resume(self.client_id, self.peer, now)
+
+    def _asked_again(self, now: float) -> list[Output]:
+        """It listens now. One that is active may take itself for asleep, or else be deaf between
+        its pings, and what it has not acknowledged comes to nothing at any other time.
+        """
+        current = self.outbound.outstanding
+        if current is not None and current.is_unanswered(now, self._options.patience_s):
+            return self._unanswered(now)
+        return self.outbound.ask_again(self.client_id, self.peer, now)
 
     def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Output]:
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""

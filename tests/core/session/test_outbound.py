@@ -409,18 +409,39 @@ def test_one_that_is_heard_is_not_lost_and_a_message_it_never_acknowledges_is_gi
     at = 0.0
     while client.session.outbound.waiting == 2:
         at += 5.0
-        client.says(Pingreq(), at=at)
-        came = client.waits(until=at)
+        came = client.says(Pingreq(), at=at)
+        drops = client.drops
+        client.waits(until=at)
         assert client.state() is State.ACTIVE
     assert at == ROUNDS_MAX * T_RETRY * (N_RETRY + 1)
-    assert came == [(at, Publish(1, 2, b"next", qos=1))]
-    assert client.drops == [Reason.UNACKNOWLEDGED]
+    assert came == [Publish(1, 2, b"next", qos=1), Pingresp()]
+    assert drops == [Reason.UNACKNOWLEDGED]
     while client.session.outbound.waiting:
         at += 5.0
         client.says(Pingreq(), at=at)
         client.waits(until=at)
     assert at == 2 * ROUNDS_MAX * T_RETRY * (N_RETRY + 1)
     assert client.session.outbound.given_up == GivenUp(2, "a/b")
+
+
+def test_one_that_is_active_and_asks_as_a_sleeper_does_gets_the_message_before_pingresp() -> None:
+    """It takes itself for asleep: a copy of its CONNECT came late."""
+    client = connected()
+    client.is_sent("a/b")
+    again = Publish(1, 1, b"on", qos=1, dup=True)
+    assert client.says(Pingreq(), at=4.0) == [Pingresp()]
+    assert client.says(Pingreq(DEV1.encode()), at=8.0) == [again, Pingresp()]
+    assert client.says(acked(1), at=8.1) == []
+
+
+def test_so_does_one_whose_repeats_were_spent_between_its_pings() -> None:
+    client = connected()
+    client.is_sent("a/b")
+    client.waits(until=45.0)
+    client.says(Pingreq(), at=45.0)
+    client.waits(until=50.0)
+    again = Publish(1, 1, b"on", qos=1, dup=True)
+    assert client.says(Pingreq(), at=54.0) == [again, Pingresp()]
 
 
 def test_nor_is_one_whose_message_is_given_up_over_several_connections() -> None:
