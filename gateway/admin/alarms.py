@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gateway.admin import conditions
 from gateway.admin.durations import duration
-from gateway.admin.event_levels import DROPPED
+from gateway.admin.event_levels import DROPPED, SHARED_ADVICE
 from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import Condition, Numbers
 from gateway.core.alarm_names import AlarmName
@@ -123,6 +123,15 @@ def _of_clients(numbers: Numbers) -> Iterator[Alarm]:
     if overdue:
         said = f"overdue: {overdue}; `tidegate clients --overdue` says which"
         yield AlarmName.CLIENTS_OVERDUE, said
+    if numbers.shared_ids:
+        shared = numbers.shared_ids[0]
+        others = len(numbers.shared_ids) - 1
+        more = f"; so are {others} more" if others else ""
+        yield (
+            AlarmName.CLIENT_ID_SHARED,
+            f"client id {shared.client!r} is in use at two addresses in turn, {shared.one} and "
+            f"{shared.other}{more}: {SHARED_ADVICE}",
+        )
     if numbers.event_loop_lag_s > LAG_S_MAX:
         yield (
             AlarmName.EVENT_LOOP_LATE,

@@ -92,6 +92,9 @@ DROPPED: dict[Reason, EventLevel] = {
     ),
     Reason.TOO_MANY_PACKETS: EventLevel(WARNING, "see limits.packets_per_s_max"),
     Reason.UNHEARD: EventLevel(INFO, "see whether the sensor can hear the gateway's answer"),
+    Reason.UNPROVEN: EventLevel(
+        INFO, "somebody connected in its name elsewhere, and was not heard of any more"
+    ),
     Reason.EGRESS_FULL: EventLevel(WARNING, "raise limits.egress_bytes_per_s_max"),
     Reason.GROUP_TRAFFIC: EventLevel(DEBUG, "only SEARCHGW is answered that comes by multicast"),
     Reason.NOT_ADVERTISING: EventLevel(DEBUG),
@@ -102,6 +105,9 @@ DROPPED: dict[Reason, EventLevel] = {
         WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
     ),
 }
+
+
+SHARED_ADVICE = "give each sensor an id of its own"
 
 
 def level_of(change: StateChanged) -> int:

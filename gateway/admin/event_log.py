@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
-from gateway.admin.event_levels import DROPPED, level_of, level_of_discovery
+from gateway.admin.event_levels import DROPPED, SHARED_ADVICE, level_of, level_of_discovery
 from gateway.admin.http.throttle import Suppressed, Throttle
 from gateway.admin.log.logs import Value, fields
 from gateway.core.drop_reasons import Reason
@@ -21,6 +21,7 @@ from gateway.core.effects import (
     DiscoveryRole,
     Dropped,
     Effect,
+    IdShared,
     OwnTopicBlocked,
     PropertiesIgnored,
     Rebound,
@@ -62,6 +63,7 @@ class EventLog:
         self._dropped = {reason: _Tally(DROPPED_LINES_MAX) for reason in Reason}
         self._states = {state: _Tally(STATE_LINES_MAX) for state in State}
         self._rebound = _Tally(STATE_LINES_MAX)
+        self._shared = _Tally(STATE_LINES_MAX)
         self._sessions = {is_kept: _Tally(UPSTREAM_LINES_MAX) for is_kept in (False, True)}
         self._refusals = _Tally(UPSTREAM_LINES_MAX)
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
@@ -80,6 +82,8 @@ class EventLog:
             self._count(effect, self._states[effect.after])
         elif type(effect) is Rebound:
             self._count(effect, self._rebound)
+        elif type(effect) is IdShared:
+            self._count(effect, self._shared)
         else:
             self._tell_of_the_gateway(effect)
 
@@ -174,6 +178,7 @@ class EventLog:
         yield from self._dropped.values()
         yield from self._states.values()
         yield self._rebound
+        yield self._shared
         yield from self._sessions.values()
         yield self._refusals
         yield self._subscription_refusals
@@ -204,6 +209,13 @@ class EventLog:
                     "client": client_id,
                     "peer": self._peer(after),
                     "before": self._peer(before),
+                }
+            case IdShared(client_id, before, after):
+                return {
+                    "client": client_id,
+                    "peer": self._peer(after),
+                    "before": self._peer(before),
+                    "advice": SHARED_ADVICE,
                 }
             case DiscoveryChanged(before, _, detail):
                 return {"before": before.value, "detail": detail or None}
@@ -245,7 +257,7 @@ def _logger(effect: Effect) -> logging.Logger:
     match effect:
         case Dropped(client_id=None, peer=None):
             return _upstream_log  # it has no sender, so the broker sent it
-        case Dropped() | StateChanged() | Rebound():
+        case Dropped() | StateChanged() | Rebound() | IdShared():
             return _client_log
         case DiscoveryChanged():
             return _discovery_log
@@ -270,18 +282,20 @@ def _words(effect: Effect) -> str:
             return f"dropped {reason.value}"
         case StateChanged(after=after):
             return f"= {after.value}"
-        case Rebound():
-            return "= rebound"
         case DiscoveryChanged(after=part):
             return f"= {part.value}"
-        case UpstreamUp():
-            return "= connected"
-        case UpstreamRefused():
-            return "the broker refused us"
-        case SetAside():
-            return "set aside"
-        case OwnTopicBlocked():
-            return "the broker ended the connection for a message of ours, not sent for a while"
-        case PropertiesIgnored():
-            return "ignored properties that the broker may not send"
-    return "the broker refused a subscription"
+    return _WORDS[type(effect)]
+
+
+_WORDS: dict[type, str] = {
+    Rebound: "= rebound",
+    IdShared: "client id in use at two addresses",
+    UpstreamUp: "= connected",
+    UpstreamRefused: "the broker refused us",
+    SetAside: "set aside",
+    OwnTopicBlocked: (
+        "the broker ended the connection for a message of ours, not sent for a while"
+    ),
+    PropertiesIgnored: "ignored properties that the broker may not send",
+    SubscriptionRefused: "the broker refused a subscription",
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -38,6 +38,15 @@ class Standstill:
     cause: Cause
     what: str
     unmoved_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedId:
+    """A client id that is in use at two addresses in turn."""
+
+    client: str
+    one: str
+    other: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +226,7 @@ class Numbers:
     said: int = 0
     drain_paused: bool = False
     permit_left_s: float | None = None
+    shared_ids: Sequence[SharedId] = ()
     permitted_clients: int = 0
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()

@@ -25,6 +25,7 @@ from gateway.admin.numbers import (
     LinkNumbers,
     LogNumbers,
     Numbers,
+    SharedId,
     Standstill,
     StateNumbers,
 )
@@ -32,6 +33,7 @@ from gateway.core.alarm_names import AlarmName
 from gateway.core.engine import Engine
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import State
+from gateway.core.values import Peer
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.standing import is_overdue
 from gateway.storage.journal import numbers as journal_side
@@ -73,6 +75,7 @@ class Snapshot:
     drops_oldest: bool = False
     is_listed_only: bool = False
     pauses: ProcessPauses = field(default_factory=ProcessPauses)
+    peer_text: Callable[[Peer], str] = str
 
     # From the daemon
 
@@ -160,6 +163,7 @@ class Snapshot:
             said=engine.upstream.said,
             drain_paused=engine.operator.is_drain_paused,
             permit_left_s=self._permit_left_s(),
+            shared_ids=self._shared_ids(),
             permitted_clients=engine.operator.permitted,
             readings_per_s=self.traffic.rates.in_per_s,
             deliveries_per_s=self.traffic.rates.out_per_s,
@@ -198,6 +202,12 @@ class Snapshot:
         """Another value when a client has come or gone, or the broker."""
         engine = self.engine
         return len(engine.sessions), len(engine.half_open), self.broker.state
+
+    def _shared_ids(self) -> list[SharedId]:
+        return [
+            SharedId(client=client_id, one=self.peer_text(one), other=self.peer_text(other))
+            for client_id, one, other in self.engine.shared_ids.in_use(self.now())
+        ]
 
     def _permit_left_s(self) -> float | None:
         if not self.is_listed_only:

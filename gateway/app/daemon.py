@@ -422,6 +422,7 @@ def _snapshot(
         drops_oldest=settings.journal.when_full == "drop_oldest",
         is_listed_only=settings.admission.permit == "listed",
         pauses=pauses,
+        peer_text=links.peer_text,
     )
 
 

@@ -23,6 +23,7 @@ from gateway.core.clients.discovery import Discovery
 from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
 from gateway.core.clients.message_id_starts import MessageIdStarts
 from gateway.core.clients.qos_minus_one import QosMinusOne
+from gateway.core.clients.shared_ids import SharedIds
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Rebound, Send
@@ -93,6 +94,7 @@ class Acceptor:
         )
         self.contests = Contests()
         self._message_id_starts = MessageIdStarts(options.message_id_secret)
+        self.shared_ids = SharedIds()
         self._disconnect_echoes = DisconnectEchoes()
         self._qos_minus_one = QosMinusOne(
             options.qos_minus_one, options.session, options.predefined
@@ -159,6 +161,8 @@ class Acceptor:
         effects += self._displace_former(client_id, peer)
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
+        if peer != session.peer:
+            effects += self.shared_ids.moved(client_id, session.peer, peer, now)
         contest = self.contests.of(client_id)
         begins = frame.clean_session and not session.is_blank
         if contest is not None and (peer != session.peer or begins):
@@ -274,7 +278,8 @@ class Acceptor:
         """The client is where it was."""
         contest = self.contests.of(former.client_id)
         assert contest is not None, "it is a former one"
-        ended = self._dismiss(contest, "the client is heard where it was")
+        ended = self.shared_ids.moved(former.client_id, contest.newcomer.peer, former.peer, now)
+        ended += self._dismiss(contest, "the client is heard where it was")
         return [*ended, SessionOutput(former.client_id, former.receive(frame, now))]
 
     def _dismiss(self, contest: Contest, why: str) -> list[Output]:

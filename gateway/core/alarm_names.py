@@ -37,6 +37,7 @@ class AlarmName(Enum):
     BROKER_ENDS_CONNECTIONS = "broker_ends_connections"
     CLIENTS_LOST = "clients_lost"
     CLIENTS_OVERDUE = "clients_overdue"
+    CLIENT_ID_SHARED = "client_id_shared"
     EVENT_LOOP_LATE = "event_loop_late"
     SERIAL_LINE = "serial_line"
     ADDRESS_LOST = "address_lost"

@@ -289,6 +289,15 @@ class Rebound:
 
 
 @dataclass(frozen=True, slots=True)
+class IdShared:
+    """A client id is in use at two addresses in turn."""
+
+    client_id: ClientId
+    before: Peer
+    after: Peer
+
+
+@dataclass(frozen=True, slots=True)
 class UpstreamUp:
     """The broker took us. `session_present` is its word on whether it still knew our session."""
 
@@ -394,6 +403,7 @@ Effect = (
     | Dropped
     | StateChanged
     | Rebound
+    | IdShared
     | UpstreamUp
     | UpstreamRefused
     | UpstreamEndExplained

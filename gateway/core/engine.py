@@ -38,6 +38,7 @@ from gateway.core.effects import (
     Finish,
     FinishRun,
     HeldFrames,
+    IdShared,
     KeepRecord,
     OwnTopicBlocked,
     OwnTopicReceived,
@@ -138,6 +139,7 @@ class Engine:
         )
         self._contests = self._acceptor.contests
         self.discovery = self._acceptor.discovery
+        self.shared_ids = self._acceptor.shared_ids
         self.operator = Operator(
             sessions=self.sessions,
             acceptor=self._acceptor,
@@ -429,6 +431,7 @@ class Engine:
                     | ReadBacklog()
                     | ReadAgain()
                     | Rebound()
+                    | IdShared()
                     | UpstreamRefused()
                     | UpstreamEndExplained()
                     | OwnTopicBlocked()

@@ -19,6 +19,7 @@ from gateway.admin.numbers import (
     LinkNumbers,
     LogNumbers,
     Numbers,
+    SharedId,
     Standstill,
     StateNumbers,
 )
@@ -61,6 +62,18 @@ def test_a_standstill_is_told_with_its_name_its_cause_and_what_helps() -> None:
     assert body["alarms"] == [sentence]
     assert body["alarm_names"] == ["uplink_stalled"]
     assert body["standstills"] == [{"name": "uplink_stalled", "cause": "broker", "unmoved_s": 31.4}]
+
+
+def test_a_client_id_at_two_addresses_is_named_with_both() -> None:
+    shared = SharedId(client="s1", one="192.0.2.7:1883", other="192.0.2.8:1883")
+    ((name, sentence),) = named_alarms(replace(QUIET, shared_ids=[shared]), news())
+    assert name is AlarmName.CLIENT_ID_SHARED
+    assert sentence == (
+        "client id 's1' is in use at two addresses in turn, 192.0.2.7:1883 and 192.0.2.8:1883: "
+        "give each sensor an id of its own"
+    )
+    ((_, of_two),) = named_alarms(replace(QUIET, shared_ids=[shared, shared]), news())
+    assert "; so are 1 more: give" in of_two
 
 
 @pytest.mark.parametrize(

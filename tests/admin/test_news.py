@@ -20,6 +20,7 @@ from gateway.core.effects import (
     DiscoveryRole,
     Dropped,
     Effect,
+    IdShared,
     PropertiesIgnored,
     Rebound,
     Send,
@@ -45,6 +46,12 @@ LINES = [
     (
         StateChanged(GREENHOUSE, State.ACTIVE, State.LOST),
         "<4>WARN  tidegate.client = lost client=greenhouse-7 before=active",
+    ),
+    (
+        IdShared(GREENHOUSE, PEER, ELSEWHERE),
+        "<4>WARN  tidegate.client client id in use at two addresses client=greenhouse-7 "
+        "peer=192.0.2.8:1883 before=192.0.2.7:1883 "
+        "advice='give each sensor an id of its own'",
     ),
     (
         Rebound(GREENHOUSE, PEER, ELSEWHERE),
