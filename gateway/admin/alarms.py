@@ -77,6 +77,8 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
     unsaved = conditions.state_doubt(numbers.state)
     if unsaved is not None:
         yield AlarmName.STATE_NOT_SAVED, unsaved
+    if numbers.state.lost is not None:
+        yield AlarmName.STATE_LOST, f"{numbers.state.lost}: replace the disk"
     if failure is None and doubt is None and journal.fill > FILL_MAX:
         filled = f"the journal is {100 * journal.fill:.0f} % full: see `tidegate buffer`"
         yield AlarmName.JOURNAL_FILLING, filled

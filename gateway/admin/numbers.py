@@ -151,7 +151,9 @@ class IngestNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateNumbers:
-    """What outlasts a restart beside readings: rows that wait to be written, and the database."""
+    """What outlasts a restart beside readings: rows that wait to be written, and the database.
+    `lost`: what this start did not find of what was saved.
+    """
 
     condition: Condition = Condition.OK
     error: str | None = None
@@ -159,6 +161,7 @@ class StateNumbers:
     commits: int = 0
     failures: int = 0
     file_bytes: int = 0
+    lost: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

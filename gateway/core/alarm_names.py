@@ -31,6 +31,7 @@ class AlarmName(Enum):
     JOURNAL_FILLING = "journal_filling"
     READINGS_UNREADABLE = "readings_unreadable"
     STATE_NOT_SAVED = "state_not_saved"
+    STATE_LOST = "state_lost"
     CONFIGURATION_UNREADABLE = "configuration_unreadable"
     INGEST = "ingest"
     SET_ASIDE = "set_aside"

@@ -120,6 +120,7 @@ class JournalCommitter:
         self._state = JournalState.OK
         self._problem = ""
         self._is_stopping = False
+        self._note(journal.refused)
         if self._look_at < inf:
             self._set_alarm(self._look_at)
 

@@ -43,7 +43,7 @@ def read_file(
     """As much as there is of it. OSError only if the file cannot be opened. `unreadable` gets the
     offsets of what counts as zeros.
     """
-    file = files.open(path)
+    file = files.open_to_read(path)
     try:
         size = min(size, max(0, files.entry_of(file).size - offset))
         return _read_all(files, file, offset, size, unreadable)

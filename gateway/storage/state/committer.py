@@ -73,7 +73,9 @@ class StateCommitter:
         on_durable: Callable[[list[Durable]], None],
         tell: Callable[[int, str], None] = say,
         thread: Jobs | None = None,
+        trouble: StateError | None = None,
     ) -> None:
+        """`trouble`: with the disk, from the start."""
         self._store = store
         self._loop = loop
         self._on_durable = on_durable
@@ -95,6 +97,8 @@ class StateCommitter:
         self._retry_at = -inf
         self._part: int | None = None  # changes in a batch; None: all
         self._is_stopping = False
+        if trouble is not None:
+            self._begin_trouble(trouble)
 
     # From the shell
 

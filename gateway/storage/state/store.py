@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.core.state_records import Change, StateRecords
+from gateway.storage.state.commit_notes import CommitNotes
 from gateway.storage.state.epoch import EPOCH_MAX
 from gateway.storage.state.errors import DamagedError, StateError, code_of, from_code, from_sqlite
 from gateway.storage.state.migrations import migrate
@@ -31,6 +32,7 @@ from gateway.storage.state.room import (
     WAL_BYTES,
     ReservedSpace,
     drop_spare,
+    is_log_empty,
     keep_log,
     put_back_log,
 )
@@ -85,6 +87,7 @@ class StateStore:
         self._folder = path.parent if path is not None else None
         self._link_names = tuple(link_names)
         self._writer = RowWriter(link_names)
+        self._notes: CommitNotes | None = None
         connection.isolation_level = None
         for pragma in _PRAGMAS:
             connection.execute(pragma).fetchone()
@@ -93,6 +96,8 @@ class StateStore:
         self._room = ReservedSpace(connection, path) if path is not None else None
         if self._room is not None:
             self._room.keep()
+        if path is not None:
+            self._notes = CommitNotes(path)
         self._file = _identity(path)
         self._measure()
 
@@ -151,6 +156,8 @@ class StateStore:
         self._look_for_file()
         try:
             self._commit(changes)
+            if self._notes is not None:
+                self._notes.note(changes)
             self._measure()
         except sqlite3.Error as error:
             if code_of(error) in _CORRUPT:
@@ -177,6 +184,8 @@ class StateStore:
         connection.close()
         if self._path is not None:
             put_back_log(self._path)
+        if self._notes is not None:
+            self._notes.close(is_clean=self._path is not None and is_log_empty(self._path))
 
     # Helpers
 
