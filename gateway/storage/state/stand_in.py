@@ -24,6 +24,7 @@ from gateway.storage.state.room import PAGE_BYTES
 from gateway.storage.state.store import DATABASE_FILE, StateStore
 from gateway.storage.state.wal import read_wal, with_pages
 
+
 class StandInStore(StateStore):
     """The state in memory, and `problem`: why it could not be read, or None; it is empty then.
     What is committed goes to the folder, as soon as that can be opened.
