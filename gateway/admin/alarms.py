@@ -121,6 +121,9 @@ def _of_clients(numbers: Numbers) -> Iterator[Alarm]:
     lost = numbers.clients_by_state.get(State.LOST, 0)
     if lost:
         yield AlarmName.CLIENTS_LOST, f"lost: {lost}; `tidegate clients --state lost` says which"
+    scarce = conditions.memory_doubt(numbers.memory)
+    if scarce is not None:
+        yield AlarmName.MEMORY_SCARCE, scarce
     overdue = numbers.clients_overdue
     if overdue:
         said = f"overdue: {overdue}; `tidegate clients --overdue` says which"

@@ -165,6 +165,16 @@ class StateNumbers:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryNumbers:
+    """Of the limit that comes first, `place` says whose; 0 of 0 where none is known."""
+
+    is_scarce: bool = False
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LogNumbers:
     """`blocked_s`: for how long nobody has read the log, None while it is read. `error`: why the
     last line could not be written, None if it was.
@@ -223,6 +233,7 @@ class Numbers:
     permitted_clients: int = 0
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()
+    memory: MemoryNumbers = MemoryNumbers()
     ingest: IngestNumbers = IngestNumbers()
     aside: AsideNumbers = field(default_factory=AsideNumbers)
     notices: PresenceNumbers = field(default_factory=PresenceNumbers)

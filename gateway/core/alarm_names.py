@@ -38,6 +38,7 @@ class AlarmName(Enum):
     BROKER_ENDS_CONNECTIONS = "broker_ends_connections"
     CLIENTS_LOST = "clients_lost"
     CLIENTS_OVERDUE = "clients_overdue"
+    MEMORY_SCARCE = "memory_scarce"
     EVENT_LOOP_LATE = "event_loop_late"
     SERIAL_LINE = "serial_line"
     ADDRESS_LOST = "address_lost"

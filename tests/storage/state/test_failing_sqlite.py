@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gateway.core.state_records import StateRecords
-from gateway.storage.state import store as store_module
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import StateFolder, open_state
 from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE, StateStore
@@ -73,7 +72,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
     def connecting(*given: Any, **named: Any) -> sqlite3.Connection:
         return connect(*given, factory=Failing, **named)
 
-    monkeypatch.setattr(store_module.sqlite3, "connect", connecting)
+    monkeypatch.setattr(sqlite3, "connect", connecting)
     return found
 
 
