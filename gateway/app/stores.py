@@ -231,11 +231,12 @@ def _out_of_reach(count: int, problem: str) -> None:
     )
 
 
-def _lost(count: int) -> None:
+def _lost(count: int, where: str) -> None:
     log.error(
-        "%d readings on disk could not be read back and are lost: `tidegate doctor --disk` "
+        "%d readings on disk could not be read back and are lost (in %s): `tidegate doctor --disk` "
         "measures the disk",
         count,
+        where,
     )
 
 

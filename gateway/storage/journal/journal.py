@@ -57,6 +57,7 @@ from gateway.storage.journal.space import Space
 class Journal:
     def __init__(self, folder: Path, files: Files, options: JournalOptions) -> None:
         self.unix_ms_at_zero = 0.0  # set it again when the wall clock was set
+        self.lost_in: list[str] = []  # segments, by the last `end_read`
         self.refused: OSError | None = None  # by the disk, at the start
         self.pauses = ProcessPauses()  # that the core's clock leaves out, and files do not
         self._folder = folder
@@ -417,7 +418,11 @@ class Journal:
         if not stretches:
             return None
         return BacklogRequest(
-            stretches=stretches, now=now, unix_ms_at_zero=self.unix_ms_at_zero, began=self._began
+            stretches=stretches,
+            now=now,
+            unix_ms_at_zero=self.unix_ms_at_zero,
+            began=self._began,
+            accepts_gaps=self._backlog.accepts_gaps(now),
         )
 
     def end_read(self, request: BacklogRequest, readings: list[Reading]) -> list[Reading]:
@@ -425,6 +430,8 @@ class Journal:
         be none; `begin_read` tells.
         """
         taken, lost = self._backlog.end(request, readings)
+        found = [self._segment_index.find(number) for number in lost]
+        self.lost_in = list(dict.fromkeys(each.name for each in found if each is not None))
         for number in lost:
             self.finish_run(number, 1)
         self._numbers.lost += len(lost)
