@@ -134,6 +134,16 @@ def test_a_clean_stop_loses_nothing_whatever_becomes_of_the_log(tmp_path: Path) 
     assert lost_commits(tmp_path / DATABASE_FILE) is None
 
 
+def test_notes_of_a_log_that_was_begun_anew_since_say_nothing(killed: Path) -> None:
+    """A kill between a commit and its note."""
+    database = killed / DATABASE_FILE
+    log = log_of(database).read_bytes()
+    first_salt = int.from_bytes(log[16:20], "big")
+    fresh = _header_with_salt(log[:32], first_salt + 1) + bytes(FRAME)
+    lines = notes_of(database).read_text().splitlines()
+    assert compare(fresh, lines) is None
+
+
 def test_notes_that_are_cut_or_spoilt_are_read_as_far_as_they_go(killed: Path) -> None:
     log = log_of(killed / DATABASE_FILE).read_bytes()
     lines = notes_of(killed / DATABASE_FILE).read_text().splitlines()
