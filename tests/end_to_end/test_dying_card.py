@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from gateway.frames import Connack, Suback, Subscribe
 from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
@@ -26,6 +27,7 @@ from hil.rig.witness import Witness, witnessing
 from tests.end_to_end.chaos import PERSISTENCE, doing, sensors_at
 from tests.end_to_end.test_full_disk import until
 from tests.end_to_end.verdict import verdict
+from tests.support.asking_sensor import AskingSensor
 from tests.support.dying_card import Card, dying_card
 from tests.support.patient_sensor import PatientSensor
 
@@ -225,3 +227,23 @@ def test_a_card_that_died_is_sent_when_it_can_be_read_again(tmp_path: Path) -> N
             await s.everybody_is_served()
 
     asyncio.run(story())
+
+
+def test_a_spoilt_log_of_the_state_is_told_with_the_sensors(tmp_path: Path) -> None:
+    with Mosquitto() as broker, GatewayProcess(tmp_path, broker.url, CONFIG) as gateway:
+        gateway.wait_until_connected()
+        for name in (b"first", b"second", b"third"):
+            with AskingSensor(gateway.port, name) as sensor:
+                assert isinstance(sensor.connect(clean=False), Connack)
+                assert isinstance(sensor.ask(Subscribe(1, b"cmd/x", 1)), Suback)
+        gateway.kill()
+        log = tmp_path / "state" / "state.db-wal"
+        octets = bytearray(log.read_bytes())
+        octets[32:] = bytes(len(octets) - 32)
+        log.write_bytes(octets)
+        gateway.start()
+        said = gateway.wait_for_log("the write-ahead log of state.db is damaged: .*").group()
+        assert "'first', 'second', 'third'" in said
+        page = gateway.wait_for_log(r"status page on (http://\S+)").group(1)
+        with urlopen(f"{page}/api/status", timeout=5) as answer:
+            assert "state_lost" in json.load(answer)["alarm_names"]

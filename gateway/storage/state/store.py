@@ -88,6 +88,8 @@ class StateStore:
         self._link_names = tuple(link_names)
         self._writer = RowWriter(link_names)
         self._notes: CommitNotes | None = None
+        # The last commit, by the disk: SQLite takes what it then cannot read for damage.
+        self._has_failed = False
         connection.isolation_level = None
         for pragma in _PRAGMAS:
             connection.execute(pragma).fetchone()
@@ -159,13 +161,18 @@ class StateStore:
             if self._notes is not None:
                 self._notes.note(changes)
             self._measure()
+            self._has_failed = False
         except sqlite3.Error as error:
-            if code_of(error) in _CORRUPT:
+            code = code_of(error)
+            if code in _CORRUPT and self._has_failed:
+                code = sqlite3.SQLITE_IOERR
+            elif code in _CORRUPT:
                 self._distrust()
+            self._has_failed = code == sqlite3.SQLITE_IOERR
             # The log begins anew, so that the next try, of less perhaps, has all of it.
             with suppress(StateError):
                 self.checkpoint()
-            raise from_sqlite(self._folder, error) from error
+            raise from_code(self._folder, code, str(error)) from error
 
     def checkpoint(self) -> None:
         """Move the log into the database. Raises StateError."""

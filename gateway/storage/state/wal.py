@@ -36,7 +36,7 @@ class Wal:
 
     salts: Salts | None = None
     frames: int = 0
-    pages: dict[int, bytes] = field(default_factory=dict)
+    pages: dict[int, memoryview] = field(default_factory=dict)
     pages_count: int = 0
     left_out: int = 0
 
@@ -47,8 +47,8 @@ class _Frame:
     pages_count: int
     salts: Salts
     sums: tuple[int, int]
-    head: bytes
-    octets: bytes
+    head: memoryview
+    octets: memoryview
 
 
 def read_wal(octets: bytes, page_bytes: int) -> Wal:
@@ -65,11 +65,13 @@ def read_wal(octets: bytes, page_bytes: int) -> Wal:
         # The log was begun anew after this header, which the disk had taken by then.
         return Wal(salts=salts, left_out=_durable(frames, frames[0].salts))
     end = pages_count = 0
-    pages: dict[int, bytes] = {}
-    pending: dict[int, bytes] = {}
+    pages: dict[int, memoryview] = {}
+    pending: dict[int, memoryview] = {}
     for count, frame in enumerate(frames, 1):
-        sums = _sums(frame.head + frame.octets, order, sums)
-        if frame.salts != salts or frame.sums != sums or not frame.page:
+        if frame.salts != salts or not frame.page:
+            break
+        sums = _sums(frame.octets, order, _sums(frame.head, order, sums))
+        if frame.sums != sums:
             break
         pending[frame.page] = frame.octets
         if frame.pages_count:
@@ -124,14 +126,15 @@ def _header(octets: bytes) -> tuple[str, int, Salts, tuple[int, int]] | None:
 
 def _frames(octets: bytes, page_bytes: int) -> Iterator[_Frame]:
     size = FRAME_HEAD_BYTES + page_bytes
+    view = memoryview(octets)
     for start in range(HEADER_BYTES, len(octets) - size + 1, size):
         page, pages_count, *rest = _FRAME.unpack_from(octets, start)
-        head = octets[start : start + 8]
-        held = octets[start + FRAME_HEAD_BYTES : start + size]
+        head = view[start : start + 8]
+        held = view[start + FRAME_HEAD_BYTES : start + size]
         yield _Frame(page, pages_count, (rest[0], rest[1]), (rest[2], rest[3]), head, held)
 
 
-def _sums(octets: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:
+def _sums(octets: bytes | memoryview, order: str, sums: tuple[int, int]) -> tuple[int, int]:
     first, second = sums
     words = struct.unpack(f"{order}{len(octets) // 4}I", octets)
     for even, odd in zip(words[::2], words[1::2], strict=True):

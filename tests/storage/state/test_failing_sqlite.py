@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from gateway.core.state_records import StateRecords
+from gateway.core.state_records import ClientId, StateRecords
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import StateFolder, open_state
 from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE, StateStore
 from tests.storage.state.examples import ANN, EVERY_ROW, EVERYTHING, LINKS, session, topic
+from tests.support.dying_card import dying_card
 
 CODES = (
     "SQLITE_IOERR",
@@ -150,6 +151,51 @@ def test_a_start_succeeds_or_says_why_whatever_fails_in_it(
             break
         at += 1
     assert at > 20
+
+
+@pytest.mark.parametrize("how", ["turn_read_only", "die"])
+def test_what_was_committed_before_the_card_went_is_there_when_it_is_back(
+    tmp_path: Path, how: str
+) -> None:
+    """In the middle of commits and of the checkpoints that SQLite makes meanwhile."""
+    with dying_card(tmp_path / "card") as card:
+        folder = card.path / "state"
+        for before in (40, 63, 64, 65, 200):
+            state = open_state(folder, LINKS)
+            for number in range(before):
+                state.store.commit([session(ClientId(f"c{before}-{number}"))])
+            getattr(card, how)()
+            for _ in range(3):
+                with pytest.raises(StateError, match=r"the disk fails|read-only"):
+                    state.store.commit([session(ClientId("refused"))])
+            state.release()
+            card.replug()
+            again = open_state(folder, LINKS)
+            assert again.lost is None
+            found = {client.session.client_id for client in again.saved.clients}
+            assert {f"c{before}-{number}" for number in range(before)} <= found
+            again.release()
+
+
+def test_what_sqlite_calls_damage_after_a_failure_of_the_disk_is_not_believed(
+    tmp_path: Path, faults: Faults
+) -> None:
+    """It could not read a page; the next start would else begin with an empty database."""
+    state = open_state(tmp_path, LINKS)
+    state.store.commit(EVERY_ROW)
+    for code in ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_CORRUPT"):
+        faults.arm(code, 0)
+        with pytest.raises(StateError, match="disk does not do what it is told"):
+            state.store.commit([topic()])
+    assert not (tmp_path / DISTRUST_FILE).exists()
+    faults.disarm()
+    state.store.commit([topic(ANN, 9, "new")])
+    faults.arm("SQLITE_CORRUPT", 0)
+    with pytest.raises(StateError, match=r"state\.db is damaged"):
+        state.store.commit([topic()])
+    assert (tmp_path / DISTRUST_FILE).exists()
+    faults.disarm()
+    state.release()
 
 
 def test_what_is_refused_at_the_start_is_read_and_saved_later(
