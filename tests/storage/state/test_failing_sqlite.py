@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,52 @@ def test_a_start_succeeds_or_says_why_whatever_fails_in_it(
             break
         at += 1
     assert at > 20
+
+
+def test_a_folder_is_opened_again_wherever_the_try_before_failed(
+    tmp_path: Path, faults: Faults
+) -> None:
+    at = 0
+    while True:
+        folder = tmp_path / str(at)
+        state = open_state(folder, LINKS)
+        state.store.commit(EVERY_ROW)
+        state.release()
+        faults.arm("SQLITE_IOERR", 0)
+        begun = open_state(folder, LINKS)
+        assert begun.trouble is not None
+        faults.arm("SQLITE_IOERR", at)
+        with suppress(StateError):
+            begun.store.commit([topic(ANN, 9, "new")])
+        is_over = not faults.said
+        faults.disarm()
+        begun.store.commit([topic(ANN, 9, "new")])
+        begun.release()
+        again = open_state(folder, LINKS)
+        assert again.epoch == begun.epoch + 1
+        assert any(topic(ANN, 9, "new") in client.topics for client in again.saved.clients)
+        again.release()
+        if is_over:
+            break
+        at += 1
+    assert at > 20
+
+
+def test_another_database_that_appears_meanwhile_is_not_written_to(
+    tmp_path: Path, faults: Faults
+) -> None:
+    state = open_state(tmp_path / "one", LINKS)
+    state.release()
+    other = open_state(tmp_path / "other", LINKS)
+    other.release()
+    faults.arm("SQLITE_IOERR", 0)
+    begun = open_state(tmp_path / "one", LINKS)
+    faults.disarm()
+    (tmp_path / "other" / DATABASE_FILE).replace(tmp_path / "one" / DATABASE_FILE)
+    for _ in range(2):
+        with pytest.raises(StateError, match="another one than at the start"):
+            begun.store.commit([session()])
+    begun.release()
 
 
 @pytest.mark.parametrize("how", ["turn_read_only", "die"])
