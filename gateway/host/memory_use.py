@@ -2,10 +2,11 @@
 
 The kernel ends a process that cannot get more, without a word. Which limit comes first: that of its
 control group or of one above (version 2: memory.high, memory.max; version 1: limit_in_bytes), or
-what the machine has. What the kernel would give back at once (file pages that are not in use) is
-not counted. Of the machine the last GIBIBYTE counts alone: a share of a large one would be much.
+what the machine has. What the kernel takes back when it needs it (the contents of files) is not
+counted: a group that writes files is soon full of them. Of the machine the last GIBIBYTE counts
+alone: a share of a large one would be much.
 
-Reads a few files of the kernel, about 0.1 ms; None where there are none.
+Reads a few files of the kernel; None where there are none.
 """
 
 from __future__ import annotations
@@ -77,14 +78,15 @@ def _of_group(mount: Path, path: str, limits: tuple[str, ...], usage: str) -> It
             numbers = [int(text) for text in texts if text.isdecimal()]
             limit = min(numbers, default=_UNLIMITED)
             if 0 < limit < _UNLIMITED:
-                used = int(_read(each / usage)) - _inactive(each)
+                used = int(_read(each / usage)) - _file_bytes(each)
                 yield MemoryUse(max(0, used), limit, f"its control group ({each.name})")
 
 
-def _inactive(folder: Path) -> int:
-    """File pages of the group and those below."""
+def _file_bytes(folder: Path) -> int:
+    """Of the group and those below; what is in a tmpfs is none of it."""
     found = dict(line.split(" ", 1) for line in _read(folder / "memory.stat").splitlines())
-    return int(found.get("total_inactive_file", found.get("inactive_file", "0")))
+    names = ("inactive_file", "active_file")
+    return sum(int(found.get(f"total_{name}", found.get(name, "0"))) for name in names)
 
 
 def _read(path: Path) -> str:

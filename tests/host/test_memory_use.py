@@ -25,7 +25,7 @@ def machine(total_mib: int, available_mib: int) -> dict[str, str]:
 
 def group(where: str, *, current: int, file: int = 0, **limits: object) -> dict[str, str]:
     files = {f"{where}/memory.{name}": str(value) for name, value in limits.items()}
-    stat = f"anon 1\ninactive_file {file}\nactive_file 7"
+    stat = f"anon 1\ninactive_file {file - file // 3}\nactive_file {file // 3}"
     return files | {f"{where}/memory.current": str(current), f"{where}/memory.stat": stat}
 
 
@@ -48,7 +48,7 @@ def test_of_a_large_one_what_is_left_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"high": 100 * MIB, "max": "max"}, {"max": 100 * MIB}])
-def test_a_group_of_version_2_without_what_is_given_back_at_once(
+def test_a_group_of_version_2_without_the_contents_of_files(
     tmp_path: Path, limits: dict[str, object]
 ) -> None:
     write(tmp_path, machine(8192, 4096) | {"proc/self/cgroup": "0::/system.slice/tidegate"})
@@ -68,7 +68,7 @@ def test_a_group_above_it_may_come_first(tmp_path: Path) -> None:
 def test_in_a_container_the_mount_is_the_group(tmp_path: Path) -> None:
     write(tmp_path, machine(8192, 4096) | {"proc/self/cgroup": "9:cpu:/x\n4:memory:/docker/abc"})
     where = "sys/fs/cgroup/memory"
-    stat = "cache 1\ntotal_inactive_file 10\ninactive_file 3"
+    stat = "cache 1\ntotal_inactive_file 4\ninactive_file 3\ntotal_active_file 6\nactive_file 2"
     write(
         tmp_path,
         {
