@@ -77,6 +77,8 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
     unsaved = conditions.state_doubt(numbers.state)
     if unsaved is not None:
         yield AlarmName.STATE_NOT_SAVED, unsaved
+    if numbers.state.lost is not None:
+        yield AlarmName.STATE_LOST, f"{numbers.state.lost}: replace the disk"
     if failure is None and doubt is None and journal.fill > FILL_MAX:
         filled = f"the journal is {100 * journal.fill:.0f} % full: see `tidegate buffer`"
         yield AlarmName.JOURNAL_FILLING, filled
@@ -119,6 +121,9 @@ def _of_clients(numbers: Numbers) -> Iterator[Alarm]:
     lost = numbers.clients_by_state.get(State.LOST, 0)
     if lost:
         yield AlarmName.CLIENTS_LOST, f"lost: {lost}; `tidegate clients --state lost` says which"
+    scarce = conditions.memory_doubt(numbers.memory)
+    if scarce is not None:
+        yield AlarmName.MEMORY_SCARCE, scarce
     overdue = numbers.clients_overdue
     if overdue:
         said = f"overdue: {overdue}; `tidegate clients --overdue` says which"

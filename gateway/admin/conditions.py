@@ -15,6 +15,7 @@ from gateway.admin.numbers import (
     IngestNumbers,
     JournalNumbers,
     LogNumbers,
+    MemoryNumbers,
     Standstill,
     StateNumbers,
 )
@@ -101,6 +102,17 @@ def state_doubt(numbers: StateNumbers) -> str | None:
     return (
         f"sessions cannot be saved{_because(numbers.error)}, {numbers.pending_rows} rows wait: "
         f"they would not survive a restart; {_ADVICE}"
+    )
+
+
+def memory_doubt(numbers: MemoryNumbers) -> str | None:
+    if not numbers.is_scarce:
+        return None
+    share = 100 * numbers.used_bytes / numbers.limit_bytes
+    return (
+        f"memory is scarce, {share:.0f} % of the {numbers.limit_bytes >> 20} MiB of "
+        f"{numbers.place} are used: new sensors are refused. Free some, raise the limit, or lower "
+        "those of [limits]"
     )
 
 

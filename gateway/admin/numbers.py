@@ -160,7 +160,9 @@ class IngestNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateNumbers:
-    """What outlasts a restart beside readings: rows that wait to be written, and the database."""
+    """What outlasts a restart beside readings: rows that wait to be written, and the database.
+    `lost`: what this start did not find of what was saved.
+    """
 
     condition: Condition = Condition.OK
     error: str | None = None
@@ -168,6 +170,17 @@ class StateNumbers:
     commits: int = 0
     failures: int = 0
     file_bytes: int = 0
+    lost: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNumbers:
+    """Of the limit that comes first, `place` says whose; 0 of 0 where none is known."""
+
+    is_scarce: bool = False
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +243,7 @@ class Numbers:
     permitted_clients: int = 0
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()
+    memory: MemoryNumbers = MemoryNumbers()
     ingest: IngestNumbers = IngestNumbers()
     aside: AsideNumbers = field(default_factory=AsideNumbers)
     notices: PresenceNumbers = field(default_factory=PresenceNumbers)

@@ -24,6 +24,7 @@ from gateway.admin.numbers import (
     LineNumbers,
     LinkNumbers,
     LogNumbers,
+    MemoryNumbers,
     Numbers,
     SharedId,
     Standstill,
@@ -62,6 +63,7 @@ class Snapshot:
     now: Callable[[], float]
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
+    memory: Callable[[], MemoryNumbers] = MemoryNumbers
     notices: Callable[[], PresenceNumbers] = PresenceNumbers
     standstills: Callable[[], tuple[Standstill, ...]] = tuple
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
@@ -111,6 +113,9 @@ class Snapshot:
 
     def broker_doubt(self) -> str | None:
         return self.broker.unstable
+
+    def memory_doubt(self) -> str | None:
+        return conditions.memory_doubt(self.memory())
 
     def log_doubt(self) -> str | None:
         return conditions.log_doubt(self.log())
@@ -173,6 +178,7 @@ class Snapshot:
                 out_per_s=self.throughput.rates.out_per_s,
             ),
             state=self.state(),
+            memory=self.memory(),
             ingest=self._ingest(),
             aside=aside_numbers(engine.uplink.aside, engine.upstream.caution, self.now()),
             notices=self.notices(),

@@ -80,6 +80,7 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
             "state": snapshot.state_doubt,
             "configuration": shown.in_force.doubt,
             "log": snapshot.log_doubt,
+            "memory": snapshot.memory_doubt,
             "broker": snapshot.broker_doubt,
             **links.doubts(),
         },

@@ -36,6 +36,7 @@ from gateway.app.credentials import read_credentials
 from gateway.app.exit_codes import ExitCode
 from gateway.app.listeners import SensorLinks
 from gateway.app.memory import settle
+from gateway.app.memory_watch import MemoryWatch
 from gateway.app.service.checking import blocking_check
 from gateway.app.service.ending import ADMIN_UNTIL_S, Shutdown
 from gateway.app.service.hangup import outlive_reload
@@ -173,6 +174,7 @@ class _Parts:
     log_tail: LogTail
     scheduling: Scheduling
     watch: Watch
+    memory: MemoryWatch
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
@@ -213,6 +215,7 @@ class _Parts:
         self.shell.set_serving(self.snapshot.serving_problem())
         self.event_log.flush()
         self.watch.look(now())
+        self.memory.look()
         self.shell.slow.beat(now())
         if self.sampler is not None:
             self.sampler.beat()
@@ -313,6 +316,7 @@ def _build(
     watch = watch_of(
         engine, committers=committers, links=links, broker=broker, notices=lambda: publisher.mark()
     )
+    memory = MemoryWatch(settings.limits.memory_percent_max, engine.set_memory_scarce)
     snapshot = _snapshot(
         settings,
         engine,
@@ -323,6 +327,7 @@ def _build(
         lag,
         lambda: publisher.numbers(),
         watch,
+        memory,
         in_force.doubt,
     )
     sampler = _sampler(settings, engine)
@@ -372,6 +377,7 @@ def _build(
         log_tail=log_tail,
         scheduling=Scheduling(settings.gateway.scheduling),
         watch=watch,
+        memory=memory,
     )
 
 
@@ -396,6 +402,7 @@ def _snapshot(
     lag: LagMeter,
     notices: Callable[[], PresenceNumbers],
     watch: Watch,
+    memory: MemoryWatch,
     configuration_doubt: Callable[[], str | None],
 ) -> Snapshot:
     upstream = settings.upstream
@@ -411,6 +418,7 @@ def _snapshot(
         now=now,
         journal=committers.journal_numbers,
         state=committers.state_numbers,
+        memory=memory.numbers,
         notices=notices,
         standstills=lambda: watch.found,
         unmoved_s=lambda: watch.unmoved_s,

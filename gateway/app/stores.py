@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from gateway.admin.metrics.sync_times import SyncTimes
 from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
@@ -20,11 +21,13 @@ from gateway.app.shell import Shell
 from gateway.config.settings import Settings
 from gateway.core.state_records import ClientId, Exchanges
 from gateway.core.values import KeptRecords, Reading
+from gateway.host.causes import FAILING, is_there
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.committer import JournalCallbacks, JournalCommitter
+from gateway.storage.journal.files import Files
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
-from gateway.storage.journal.options import UNREADABLE_S
+from gateway.storage.journal.options import UNREADABLE_S, JournalError, JournalOptions
 from gateway.storage.journal.recovered import Recovered
 from gateway.storage.state.committer import StateCommitter
 from gateway.storage.state.folder import StateFolder, open_state
@@ -80,10 +83,8 @@ def open_stores(settings: Settings) -> Stores:
     try:
         times = SyncTimes()
         options = journal_options(settings)
-        journal = Journal(settings.gateway.journal_dir, TimedFiles(times), options)
         began = time.monotonic()
-        journal.pauses = pauses
-        recovered = journal.open(machine_now(), unix_ms_at_zero(), read_boot_id())
+        journal, recovered = _open_journal(settings.gateway.journal_dir, TimedFiles(times), options)
         recovered.report.seconds = time.monotonic() - began
         folder = folder.raised_above(recovered.newest_epoch)
     except OSError:
@@ -91,6 +92,23 @@ def open_stores(settings: Settings) -> Stores:
         raise
     _report(recovered)
     return Stores(folder=folder, journal=journal, recovered=recovered, sync_times=times)
+
+
+def _open_journal(folder: Path, files: Files, options: JournalOptions) -> tuple[Journal, Recovered]:
+    """Raises JournalError. One that is there and cannot be written is read all the same."""
+    now, at_zero, boot_id = machine_now(), unix_ms_at_zero(), read_boot_id()
+    journal = Journal(folder, files, options)
+    try:
+        recovered = journal.open(now, at_zero, boot_id)
+    except JournalError as error:
+        if error.errno not in FAILING or not is_there(folder):
+            raise
+        journal.close()
+        log.error("%s: what waits there is read all the same", error.strerror)
+        journal = Journal(folder, files, options)
+        recovered = journal.open_to_read(now, at_zero, boot_id, error)
+    journal.pauses = pauses
+    return journal, recovered
 
 
 class Committers:
@@ -119,8 +137,13 @@ class Committers:
         )
         folder = stores.folder
         self.state = StateCommitter(
-            store=folder.store, saved=folder.saved, loop=loop, on_durable=shell.on_durable
+            store=folder.store,
+            saved=folder.saved,
+            loop=loop,
+            on_durable=shell.on_durable,
+            trouble=folder.trouble,
         )
+        self._lost = folder.lost
         self._store = folder.store
 
     # From the daemon
@@ -163,6 +186,7 @@ class Committers:
             commits=numbers.commits,
             failures=numbers.failures,
             file_bytes=self._store.file_bytes,
+            lost=None if self._lost is None else str(self._lost),
         )
 
     # From the journal
@@ -207,11 +231,12 @@ def _out_of_reach(count: int, problem: str) -> None:
     )
 
 
-def _lost(count: int) -> None:
+def _lost(count: int, where: str) -> None:
     log.error(
-        "%d readings on disk could not be read back and are lost: `tidegate doctor --disk` "
+        "%d readings on disk could not be read back and are lost (in %s): `tidegate doctor --disk` "
         "measures the disk",
         count,
+        where,
     )
 
 

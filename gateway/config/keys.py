@@ -566,6 +566,10 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
     Key("egress_bytes_per_s_max", Integer(0, 1_000_000_000),
         "Octets a second to one sensor, 0 for no limit; beyond it QoS 0 is dropped, QoS 1 and 2 "
         "wait", "the network is for the operator to know"),
+    Key("memory_percent_max", Integer(10, 100),
+        "Of the memory of its control group, or of the machine, whoever uses it: from then on new "
+        "sensors are told congestion, and what would wait in memory goes to disk; 100: never",
+        "the kernel ends a process that gets none; what is left is enough for a busy minute"),
 ))
 
 LOG_LEVEL = Choice(("debug", "info", "warning", "error"))

@@ -260,6 +260,7 @@ class LimitsSettings:
     will_handshakes_max: int = 12_000
     packets_per_s_max: int = 0
     egress_bytes_per_s_max: int = 0
+    memory_percent_max: int = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,7 +198,8 @@ class Acceptor:
         effects: list[Output] = []
         refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
         if refusal is not None:
-            if not self._may_make_room(now):
+            is_full = refusal.reason is Reason.CLIENTS_FULL
+            if not (is_full and self._may_make_room(now)):
                 return [
                     Dropped(
                         reason=refusal.reason, client_id=client_id, detail=refusal.detail, peer=peer

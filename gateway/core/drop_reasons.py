@@ -16,6 +16,7 @@ class Reason(Enum):
     PROTOCOL_ID = "protocol_id"
     CLIENT_ID = "client_id"
     CLIENTS_FULL = "clients_full"
+    MEMORY_SCARCE = "memory_scarce"
     NOT_PERMITTED = "not_permitted"
     TOPICS_FULL = "topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"

@@ -248,6 +248,11 @@ class Engine:
         self.upstream.publisher.set_wall_clock(unix_ms_at_zero)
         self.downlink.set_wall_clock(unix_ms_at_zero)
 
+    def set_memory_scarce(self, is_scarce: bool) -> None:
+        """Nothing new is to be kept in memory that can be elsewhere."""
+        self._acceptor.admission.is_memory_scarce = is_scarce
+        self.uplink.spare_memory(is_scarce)
+
     def sensors_closed(self, now: float) -> list[Effect]:
         """Nothing is received from sensors any more: what they might have acknowledged is saved."""
         return self._apply(self.downlink.save_late(), now)

@@ -20,6 +20,11 @@ IMAGES = frozenset({"squashfs", "iso9660", "erofs", "cramfs", "romfs"})
 NAME_BYTES_MAX, PATH_BYTES_MAX = 255, 4095
 PROBE_BYTES = 8192
 
+# What a disk says that fails, was made read-only, or has no room: the folder is right, and may be
+# so again. All else is for the operator to mend first.
+FAILING = frozenset(
+    {errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ENXIO, errno.EUCLEAN, errno.ENODEV}
+)
 _GONE = frozenset({errno.ENOTCONN, errno.ESTALE, errno.ESHUTDOWN, errno.ENODEV})
 
 
@@ -102,6 +107,14 @@ def in_the_way(path: Path) -> str | None:
             if each.exists() and not each.is_dir():
                 return f"{each} is not a folder: remove the file or set another path"
     return None
+
+
+def is_there(path: Path) -> bool:
+    """Or its disk does not even tell."""
+    try:
+        return os.stat(path).st_size > 0  # noqa: PTH116 (its errors count)
+    except OSError as error:
+        return error.errno in FAILING
 
 
 def has_no_inodes(path: Path) -> bool:

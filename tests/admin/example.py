@@ -11,6 +11,7 @@ from gateway.admin.numbers import (
     LineNumbers,
     LinkNumbers,
     LogNumbers,
+    MemoryNumbers,
     Numbers,
     StateNumbers,
 )
@@ -125,6 +126,7 @@ ASIDE = AsideNumbers(
     blocked_own_topics=("tidegate/gh/stats",),
 )
 LOG = LogNumbers(lost_lines=501)
+MEMORY = MemoryNumbers(is_scarce=False, used_bytes=504, limit_bytes=505, place="a test")
 NUMBERS = Numbers(
     uptime_s=1.5,
     clients_by_state={State.ACTIVE: 2, State.ASLEEP: 30},
@@ -159,6 +161,7 @@ NUMBERS = Numbers(
     aside=ASIDE,
     unmoved_s={AlarmName.UPLINK_STALLED: 12.5},
     log=LOG,
+    memory=MEMORY,
     slow_callbacks={"page": 601},
 )
 

@@ -18,6 +18,7 @@ from gateway.admin.numbers import (
     JournalNumbers,
     LinkNumbers,
     LogNumbers,
+    MemoryNumbers,
     Numbers,
     SharedId,
     Standstill,
@@ -133,6 +134,14 @@ def test_a_journal_that_fills_is_told_before_it_is_full() -> None:
     assert alarms(replace(QUIET, journal=JournalNumbers(fill=0.8)), news()) == []
     (alarm,) = alarms(replace(QUIET, journal=JournalNumbers(fill=0.81)), news())
     assert "81 % full" in alarm
+
+
+def test_what_was_lost_of_the_state_and_little_memory_are_told() -> None:
+    state = StateNumbers(lost="the write-ahead log of state.db is damaged: 2 commits")
+    memory = MemoryNumbers(True, 95 << 20, 100 << 20, "its control group (x)")
+    found = dict(named_alarms(replace(QUIET, state=state, memory=memory), news()))
+    assert found[AlarmName.STATE_LOST].startswith("the write-ahead log of state.db is damaged")
+    assert "95 % of the 100 MiB of its control group (x)" in found[AlarmName.MEMORY_SCARCE]
 
 
 def test_a_log_that_is_not_read_or_written_is_told_while_it_lasts() -> None:

@@ -344,6 +344,28 @@ def test_who_came_back_is_not_absent() -> None:
     assert bench.say(b"s2", Connect(b"s2", 60)) == [Connack(1)]
 
 
+def test_while_memory_is_scarce_nobody_new_comes_in_whoever_is_absent() -> None:
+    bench = bench_with(admission=AdmissionOptions(clients_max=2, absent_s_min=3600))
+    bench.join(b"s1", clean=False)
+    bench.join(b"s2", clean=False)
+    bench.say(b"s1", Disconnect())
+    bench.at += 7200
+    bench.join(b"s2", clean=False)
+    assert bench.say(b"s3", Connect(b"s3", 60)) == [Connack(0)]
+    bench.engine.set_memory_scarce(True)
+    assert bench.say(b"s3", Pingreq()) == [Disconnect()], "it has not said more than CONNECT"
+    assert bench.say(b"s4", Connect(b"s4", 60)) == [Connack(1)]
+    assert {each.reason for each in bench.told(Dropped)} >= {Reason.MEMORY_SCARCE}
+    bench.join(b"s1", clean=False)
+    assert set(bench.engine.sessions) == {"s1", "s2"}
+    bench.say(b"s1", Disconnect())
+    bench.at += 7200
+    bench.join(b"s2", clean=False)
+    bench.engine.set_memory_scarce(False)
+    bench.join(b"s4")
+    assert set(bench.engine.sessions) == {"s2", "s4"}
+
+
 def test_a_release_of_a_client_without_a_session_is_nothing() -> None:
     bench = Bench()
     assert bench.engine.durable([ReleaseRecorded(ClientId("gone"), 1)], bench.at) == []

@@ -371,7 +371,7 @@ class GatewayHost:
         self._reported_at = self._agenda.now
         self.on_disk(f"out of reach {count} {problem}")
 
-    def _lost_readings(self, count: int) -> None:
+    def _lost_readings(self, count: int, _where: str) -> None:
         self._reported_at = self._agenda.now
         self.on_disk(f"lost {count}")
 

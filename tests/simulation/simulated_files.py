@@ -178,6 +178,9 @@ class SimulatedFiles:
         self._files[self._next_file] = content
         return self._next_file
 
+    def open_to_read(self, path: Path) -> int:
+        return self.open(path)
+
     def entry(self, path: Path) -> Entry | None:
         """Changes nothing and takes no time, so the power does not go just then."""
         name = os.fspath(path)

@@ -109,6 +109,7 @@ def status(name: str, version: str, numbers: Numbers, news: EventLog) -> dict[st
         "discovery": numbers.discovery.value,
         "journal": journal(numbers.journal),
         "state": state(numbers.state),
+        "memory": asdict(numbers.memory),
         "ingest": asdict(numbers.ingest),
         "aside": asdict(numbers.aside),
         "notices": asdict(numbers.notices),

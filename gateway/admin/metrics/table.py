@@ -170,6 +170,12 @@ METRICS: tuple[Metric, ...] = (
            ("callback",),
            lambda moment: [((name,), count)
                            for name, count in moment.numbers.slow_callbacks.items()]),
+    gauge("tidegate_memory_scarce", "1 while memory is scarce and new sensors are refused",
+          lambda n: n.memory.is_scarce),
+    gauge("tidegate_memory_used_bytes", "Of the memory limit that comes first, whoever uses it",
+          lambda n: n.memory.used_bytes),
+    gauge("tidegate_memory_limit_bytes", "That limit: of a control group, or of the machine",
+          lambda n: n.memory.limit_bytes),
     counter("tidegate_log_lines_lost_total",
             "Lines of the log that nobody read in time, or that could not be written",
             lambda n: n.log.lost_lines),

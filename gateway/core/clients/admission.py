@@ -13,6 +13,9 @@ places are taken, a new client gets that of the one that has been absent the lon
 `absent_s_min` at least; else it is answered with congestion. A new client takes its place when it
 says more than CONNECT (`half_open.py`).
 
+While memory is scarce no new client comes in, whoever has been absent: what a session takes is not
+given back at once.
+
 With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
 door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most
 `clients_max` of them. Others hear "congestion": a sensor that the operator is about to let in tries
@@ -66,6 +69,7 @@ class Admission:
         """`known`: the clients that have a session."""
         self._options = options
         self._known: Container[object] = known
+        self.is_memory_scarce = False
         self._turned_away = 0
         self._turned_away_last = b""
         self._assigned = 0
@@ -81,6 +85,9 @@ class Admission:
         if frame.protocol_id != PROTOCOL_ID:
             detail = f"protocol id {frame.protocol_id:#04x}"
             return Refusal(ReturnCode.NOT_SUPPORTED, Reason.PROTOCOL_ID, detail)
+        if not known and self.is_memory_scarce:
+            detail = "memory is scarce, no new client comes in"
+            return Refusal(ReturnCode.CONGESTION, Reason.MEMORY_SCARCE, detail)
         if not known and client_table >= self._options.clients_max:
             detail = f"{self._options.clients_max} clients, all places taken"
             return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)

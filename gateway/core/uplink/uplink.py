@@ -55,6 +55,7 @@ from gateway.core.values import Reading
 from gateway.frames import ReturnCode
 
 OVERFLOW = 10_000
+OVERFLOW_SCARCE = 1  # the same while memory is scarce
 
 
 class _Way(Enum):
@@ -100,6 +101,10 @@ class Uplink:
         self.aside = Aside()
         self._caution = publisher.caution
         self._is_overflowing = False
+
+    def spare_memory(self, is_scarce: bool) -> None:
+        """While it is scarce, what could not go to the broker at once goes to the disk."""
+        self._overflow = OVERFLOW_SCARCE if is_scarce else OVERFLOW
 
     # From the sessions
 

@@ -66,6 +66,7 @@ STATE_NAMES = (
     DATABASE_FILE,
     f"{DATABASE_FILE}-wal",
     f"{DATABASE_FILE}-shm",
+    f"{DATABASE_FILE}.commits",
     DISTRUST_FILE,
     EPOCH_FILE,
     JOURNAL_FOLDER,
@@ -394,7 +395,7 @@ def _epochs_in(folder: Folder) -> Iterator[int]:
 
 
 def _is_db(name: str) -> bool:
-    return not name.endswith(("-wal", "-shm", ".distrusted", ".spare", ".probe"))
+    return not name.endswith(("-wal", "-shm", ".distrusted", ".commits", ".spare", ".probe"))
 
 
 # The change

@@ -3,10 +3,14 @@ written behind it.
 
 A segment that cannot be opened (removed, another owner, no descriptor left) stops what is behind it
 for `UNREADABLE_S`, as nothing is to overtake it. Then it is passed over: the rest goes on, and its
-own readings follow when it can be opened again.
+own readings follow when it can be opened again. Blocks that cannot be read are tried for as long;
+then what was in them is lost, and so for the next `UNREADABLE_S` whatever else cannot be read: a
+disk that is spoilt in many places does not hold up the rest for each of them.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 from gateway.core.values import Reading
 from gateway.storage.journal.commit_group import BacklogRequest, Failed, Stretch
@@ -24,6 +28,7 @@ class Backlog:
         self._offset = HEADER_BYTES
         self._failed: Failed | None = None  # the next one, and since when
         self._failed_since = 0.0
+        self._accepts_until = -inf  # gaps, without trying again
         # By serial: how far each was read, and why it could not be opened.
         self._passed_over: dict[int, tuple[int, str]] = {}
         self._back: dict[int, int] = {}  # those of them that can be opened again
@@ -69,7 +74,10 @@ class Backlog:
         self._note(request.failed, request.now)
         return taken, lost
 
-    # What cannot be opened
+    # What cannot be opened, or read
+
+    def accepts_gaps(self, now: float) -> bool:
+        return now < self._accepts_until
 
     def _note(self, failed: Failed | None, now: float) -> None:
         before, self._failed = self._failed, failed
@@ -78,6 +86,8 @@ class Backlog:
         serial = failed.segment.serial
         if before is None or before.segment is not failed.segment:
             self._failed_since = now
+        elif failed.has_gaps and now - self._failed_since >= UNREADABLE_S:
+            self._accepts_until = now + UNREADABLE_S
         elif now - self._failed_since >= UNREADABLE_S:
             offset = self._offset if serial == self._serial else HEADER_BYTES
             self._passed_over[serial] = self._back.pop(serial, offset), _sentence(failed)

@@ -135,22 +135,29 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A segment that could not be opened, and why: `error` is of `errno`."""
+    """A segment that could not be opened, or, with `has_gaps`, some blocks of which could not be
+    read; and why: `error` is of `errno`.
+    """
 
     segment: Segment
     error: int
     why: str
+    has_gaps: bool = False
 
 
 @dataclass(slots=True)
 class BacklogRequest:
-    """Where the next parked readings are, or those with these `numbers`; and what came of it."""
+    """Where the next parked readings are, or those with these `numbers`; and what came of it.
+
+    `accepts_gaps`: blocks that the disk cannot read count as lost; else they are tried again.
+    """
 
     stretches: list[Stretch]
     now: float
     unix_ms_at_zero: float
     began: float = -inf  # when this run of the gateway did
     numbers: frozenset[int] | None = None
+    accepts_gaps: bool = True
     failed: Failed | None = None
 
     def wants(self, segment: Segment, index: int) -> bool:

@@ -75,7 +75,7 @@ class JournalCallbacks:
     in_reach_again: Callable[[int], None]
     # How many parked readings are out of reach and why; none: all can be read again.
     out_of_reach: Callable[[int, str], None]
-    lost: Callable[[int], None]  # so many could not be read back
+    lost: Callable[[int, str], None]  # so many could not be read back, of which segments
 
 
 class JournalCommitter:
@@ -120,6 +120,7 @@ class JournalCommitter:
         self._state = JournalState.OK
         self._problem = ""
         self._is_stopping = False
+        self._note(journal.refused)
         if self._look_at < inf:
             self._set_alarm(self._look_at)
 
@@ -345,7 +346,7 @@ class JournalCommitter:
         lost = self._journal.lost
         readings = self._journal.end_read(request, future.result())
         if self._journal.lost > lost:
-            self._callbacks.lost(self._journal.lost - lost)
+            self._callbacks.lost(self._journal.lost - lost, ", ".join(self._journal.lost_in))
         if request.failed is not None:
             self._read_at = self._loop.time() + RETRY_READ_S
         if request.failed is not None or self._problem_told:

@@ -42,6 +42,9 @@ class Files(Protocol):
     def open(self, path: Path, *, create: bool = False) -> int:
         """For reading and writing. With `create` it must not exist yet."""
 
+    def open_to_read(self, path: Path) -> int:
+        """Also where nothing can be written."""
+
     def entry(self, path: Path) -> Entry | None:
         """None if nothing is there. Links are followed."""
 
@@ -86,6 +89,9 @@ class OsFiles:
     def open(self, path: Path, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC
         return os.open(path, flags | os.O_CREAT | os.O_EXCL if create else flags, 0o600)
+
+    def open_to_read(self, path: Path) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def entry(self, path: Path) -> Entry | None:
         try:

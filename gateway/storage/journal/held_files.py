@@ -34,12 +34,12 @@ class HeldFiles:
 
     def _open(self, path: Path) -> int:
         try:
-            return self._files.open(path)
+            return self._files.open_to_read(path)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._held:
                 raise
         self.close()
-        return self._files.open(path)
+        return self._files.open_to_read(path)
 
     def hold(self, name: str, file: int) -> None:
         """Nothing more is written to it."""

@@ -16,6 +16,7 @@ recovery.py.
 from __future__ import annotations
 
 import errno
+from math import inf
 from pathlib import Path
 
 from gateway.core.drop_reasons import Reason
@@ -36,7 +37,7 @@ from gateway.storage.journal.options import LAZY_SYNC_S, RETRY_AFTER_S, JournalO
 from gateway.storage.journal.reading import count_queued, read_backlog
 from gateway.storage.journal.records import is_queued, reading_body, reading_flags
 from gateway.storage.journal.recovered import Recovered
-from gateway.storage.journal.recovery import Clocks
+from gateway.storage.journal.recovery import Clocks, Recovery
 from gateway.storage.journal.repair import Repair, journal_error
 from gateway.storage.journal.segment import HEADER_BYTES, NO_BOOT, Header
 from gateway.storage.journal.segment_choice import is_blocked, place, size_of
@@ -56,6 +57,8 @@ from gateway.storage.journal.space import Space
 class Journal:
     def __init__(self, folder: Path, files: Files, options: JournalOptions) -> None:
         self.unix_ms_at_zero = 0.0  # set it again when the wall clock was set
+        self.lost_in: list[str] = []  # segments, by the last `end_read`
+        self.refused: OSError | None = None  # by the disk, at the start
         self.pauses = ProcessPauses()  # that the core's clock leaves out, and files do not
         self._folder = folder
         self._files = files
@@ -97,15 +100,35 @@ class Journal:
         )
         opening = Repair(self._folder, self._files, self._options)
         recovery = opening.run(self._segment_index, self._volume, clocks)
+        self._take_over(recovery)
+        if self._volume.writing is not None:
+            self._segment_index.current = self._segment_index.segments[-1]
+        self._make_ready(now)
+        return recovery.recovered
+
+    def open_to_read(
+        self, now: float, unix_ms_at_zero: float, boot_id: bytes, refused: OSError
+    ) -> Recovered:
+        """The same on a disk that takes no writes, as `open` found: what is there is read back, and
+        the journal has failed. It goes on by itself when it can be written again, unless something
+        could not even be opened: what would be numbered as new might be there already. I/O.
+        """
+        self._now, self.unix_ms_at_zero, self._boot_id = now, unix_ms_at_zero, boot_id
+        self._began, self.refused = now, refused
+        clocks = Clocks(now, unix_ms_at_zero, boot_id, self._options.recent_s)
+        opening = Repair(self._folder, self._files, self._options)
+        recovery = opening.read_only(self._segment_index, self._volume, clocks)
+        self._take_over(recovery)
+        self._failed_until = now + RETRY_AFTER_S if opening.is_whole else inf
+        self._room_left = self._room.left()
+        return recovery.recovered
+
+    def _take_over(self, recovery: Recovery) -> None:
         self._next = self._bound = recovery.facts.next_number
         self._completions.done_up_to = recovery.facts.done_up_to
         for number in recovery.superseded:
             self._completions.add_released(number)
-        if self._volume.writing is not None:
-            self._segment_index.current = self._segment_index.segments[-1]
         self._numbers.damaged = len(recovery.damaged)
-        self._make_ready(now)
-        return recovery.recovered
 
     def _make_ready(self, now: float) -> None:
         """A segment to write to, and a spare, as far as there is room for them."""
@@ -395,7 +418,11 @@ class Journal:
         if not stretches:
             return None
         return BacklogRequest(
-            stretches=stretches, now=now, unix_ms_at_zero=self.unix_ms_at_zero, began=self._began
+            stretches=stretches,
+            now=now,
+            unix_ms_at_zero=self.unix_ms_at_zero,
+            began=self._began,
+            accepts_gaps=self._backlog.accepts_gaps(now),
         )
 
     def end_read(self, request: BacklogRequest, readings: list[Reading]) -> list[Reading]:
@@ -403,6 +430,8 @@ class Journal:
         be none; `begin_read` tells.
         """
         taken, lost = self._backlog.end(request, readings)
+        found = [self._segment_index.find(number) for number in lost]
+        self.lost_in = list(dict.fromkeys(each.name for each in found if each is not None))
         for number in lost:
             self.finish_run(number, 1)
         self._numbers.lost += len(lost)
@@ -439,7 +468,7 @@ class Journal:
         if look.error is not None:
             self._segment_index.begin([], look.abandoned)
             self._segment_index.current = None
-            self._failed_until = now + RETRY_AFTER_S
+            self._failed_until = max(self._failed_until or 0.0, now + RETRY_AFTER_S)
             self._unsynced_since = None
         self._gone = look.problems
         return sum(

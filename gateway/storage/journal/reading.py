@@ -1,11 +1,13 @@
 """Octets from files that may be damaged, and the backlog's readings from octets.
 
-A block that the disk cannot read any more counts as zeros; what was in it is lost, no more.
+A block that the disk cannot read any more counts as zeros; what was in it is lost, no more. While
+the gateway runs it is tried for a while first: a disk that was unplugged for a moment comes back.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -43,7 +45,7 @@ def read_file(
     """As much as there is of it. OSError only if the file cannot be opened. `unreadable` gets the
     offsets of what counts as zeros.
     """
-    file = files.open(path)
+    file = files.open_to_read(path)
     try:
         size = min(size, max(0, files.entry_of(file).size - offset))
         return _read_all(files, file, offset, size, unreadable)
@@ -124,6 +126,8 @@ def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogReques
                 request.failed = Failed(stretch.segment, error.errno or errno.EIO, why)
                 return readings
             room -= _read_stretch(files, file, request, stretch, readings)
+            if request.failed is not None:
+                return readings
     return readings
 
 
@@ -133,7 +137,12 @@ def _read_stretch(
     """One look; returns the octets of what it brought."""
     segment, start = stretch.segment, stretch.read_to
     size = min(LOOK_BYTES, stretch.end - start)
-    octets = _read_all(files, file, start, size)
+    unreadable: list[int] = []
+    octets = _read_all(files, file, start, size, unreadable)
+    if unreadable and not request.accepts_gaps:
+        why = f"{len(unreadable)} blocks of it cannot be read: {os.strerror(errno.EIO)}"
+        request.failed = Failed(segment, errno.EIO, why, has_gaps=True)
+        return 0
     header = segment.header
     bytes_left = BACKLOG_BYTES_MAX
     offset = 0

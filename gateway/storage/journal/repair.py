@@ -14,7 +14,7 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.host.causes import cause
+from gateway.host.causes import brief, cause
 from gateway.storage.journal.checksums import CHECKSUMS, PREFERRED
 from gateway.storage.journal.files import Files
 from gateway.storage.journal.options import (
@@ -45,6 +45,7 @@ class Repair:
         self._files = files
         self._options = options
         self._unreadable: dict[str, int] = {}  # blocks, by file
+        self.is_whole = True  # nothing is there that could not be opened
 
     def run(self, segment_index: SegmentIndex, volume: SegmentFiles, clocks: Clocks) -> Recovery:
         """Raises JournalError."""
@@ -84,6 +85,34 @@ class Repair:
         recovery.unproven.clear()
         files.sync_folder(folder)
         return recovery
+
+    def read_only(
+        self, segment_index: SegmentIndex, volume: SegmentFiles, clocks: Clocks
+    ) -> Recovery:
+        """The same where nothing can be written: all stays as it is, for a start that can. What
+        cannot be opened is named. Raises nothing.
+        """
+        recovery = Recovery(segment_index, self._read_if_possible, clocks)
+        recovery.unreadable = self._unreadable
+        names: list[str] = []
+        try:
+            volume.settle_in()
+            names, others = self._files_of(self._files.names(self._folder))
+        except OSError as error:
+            self.is_whole = False
+            others = [f"the journal's folder {self._folder} cannot be read: {brief(error)}"]
+        recovery.run(names, FILE_BYTES_MAX)
+        recovery.recovered.report.damaged += others
+        volume.next_serial = recovery.next_serial
+        recovery.unproven.clear()
+        return recovery
+
+    def _read_if_possible(self, name: str, size: int) -> bytes:
+        try:
+            return self._read(name, size)
+        except OSError:
+            self.is_whole = False
+            return b""
 
     def _files_of(self, names: list[str]) -> tuple[list[str], list[str]]:
         """Those that are files, and a sentence for each that has a name of ours and is none."""

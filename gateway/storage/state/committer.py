@@ -73,7 +73,9 @@ class StateCommitter:
         on_durable: Callable[[list[Durable]], None],
         tell: Callable[[int, str], None] = say,
         thread: Jobs | None = None,
+        trouble: StateError | None = None,
     ) -> None:
+        """`trouble`: with the disk, from the start."""
         self._store = store
         self._loop = loop
         self._on_durable = on_durable
@@ -95,6 +97,11 @@ class StateCommitter:
         self._retry_at = -inf
         self._part: int | None = None  # changes in a batch; None: all
         self._is_stopping = False
+        self._is_unopened = trouble is not None
+        if trouble is not None:
+            self._retry_at = loop.time() + RETRY_S
+            self._begin_trouble(trouble)
+            self._set_alarm()
 
     # From the shell
 
@@ -176,7 +183,7 @@ class StateCommitter:
     def _set_alarm(self) -> None:
         if self._flight is not None or self._is_stopping:
             return
-        due_at = max(self._pending.due_at, self._retry_at)
+        due_at = max(-inf if self._is_unopened else self._pending.due_at, self._retry_at)
         if due_at >= self._alarm_at:
             return
         if self._alarm is not None:
@@ -190,9 +197,11 @@ class StateCommitter:
         self._alarm, self._alarm_at = None, inf
         self._turns += 1
         batch = self._pending.take(self._part)
+        if batch is None and self._is_unopened:
+            batch = self._pending.probe()
         if batch is None:
             return
-        if not batch.changes:
+        if not batch.changes and not self._is_unopened:
             self._hand_over(self._pending.committed(batch))
             return
         self._batch = batch
@@ -236,6 +245,7 @@ class StateCommitter:
 
     def _succeed(self, batch: Batch, seconds: float) -> None:
         numbers = self._numbers
+        self._is_unopened = False
         numbers.commits += 1
         numbers.rows += len(batch.changes)
         numbers.last_commit_s = seconds

@@ -8,6 +8,9 @@ One whose database is damaged goes on above the epochs that the damaged ones hav
 be read, and above those that the journal has (`StateFolder.raised_above`).
 
 A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
+So is one whose write-ahead log has lost commits; it goes on with what is left (commit_notes.py).
+
+A folder that a former life has used and that takes no writes is read all the same (stand_in.py).
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.core.state_records import StateRecords
-from gateway.host.causes import in_the_way
+from gateway.host.causes import FAILING, brief, in_the_way, is_there
+from gateway.storage.state.commit_notes import LostCommits, lost_commits
 from gateway.storage.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.storage.state.errors import (
     DamagedError,
@@ -60,9 +64,11 @@ class StateFolder:
 
     path: Path
     epoch: int
-    lock: int
+    lock: int | None  # None where the disk does not even answer
     store: StateStore
     saved: StateRecords
+    lost: LostCommits | None = None
+    trouble: StateError | None = None  # nothing can be saved, for now
 
     def raised_above(self, epoch: int) -> StateFolder:
         """The journal has readings of this epoch, and may have outlived the database. Raises
@@ -82,7 +88,8 @@ class StateFolder:
         try:
             self.store.close()
         finally:
-            os.close(self.lock)
+            if self.lock is not None:
+                os.close(self.lock)
 
 
 def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
@@ -91,11 +98,23 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
     `link_names`: those of this configuration, by link number. Raises StateError.
     """
     try:
+        return _open_for_writing(path, link_names)
+    except StateError as error:
+        if not isinstance(error.__cause__, sqlite3.Error | OSError):
+            raise
+        if error.errno not in FAILING or not is_there(path / DATABASE_FILE):
+            raise
+        return _open_for_reading(path, link_names, error)
+
+
+def _open_for_writing(path: Path, link_names: Sequence[str]) -> StateFolder:
+    try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         _keep_private(path)
         lock = lock_folder(path / LOCK_FILE)
         try:
             refuse_half_restored(path)
+            lost = _look_at_log(path)
             store, saved, epoch = _open_store(path, link_names)
         except BaseException:
             os.close(lock)
@@ -106,7 +125,57 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
         raise from_system(path, error) from error
     except sqlite3.Error as error:
         raise from_sqlite(path, error) from error
-    return StateFolder(path=path, epoch=epoch, lock=lock, store=store, saved=saved)
+    return StateFolder(path=path, epoch=epoch, lock=lock, store=store, saved=saved, lost=lost)
+
+
+def _open_for_reading(path: Path, link_names: Sequence[str], error: StateError) -> StateFolder:
+    from gateway.storage.state.stand_in import StandInStore  # seldom needed
+
+    lock = _lock_for_reading(path)
+    try:
+        refuse_half_restored(path)
+        lost = lost_commits(path / DATABASE_FILE)
+        store = StandInStore(path, link_names)
+    except BaseException:
+        if lock is not None:
+            os.close(lock)
+        raise
+    log.error(
+        "%s: the gateway starts all the same, with what can be read there. Sessions are kept in "
+        "memory alone until it can be written again",
+        error.strerror,
+    )
+    if store.problem is not None:
+        log.error(
+            "sessions, subscriptions and waiting messages cannot be read (%s): sensors have to "
+            "connect anew",
+            store.problem,
+        )
+    if lost is not None:
+        log.error("%s", lost)
+    epoch = store.epoch
+    assert epoch is not None
+    return StateFolder(
+        path=path,
+        epoch=epoch,
+        lock=lock,
+        store=store,
+        saved=store.saved,
+        lost=lost,
+        trouble=error,
+    )
+
+
+def _lock_for_reading(path: Path) -> int | None:
+    """Raises StateError if another gateway has it."""
+    for each, flags in ((path / LOCK_FILE, os.O_NOFOLLOW), (path, os.O_DIRECTORY)):
+        try:
+            lock = os.open(each, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        except OSError:
+            continue
+        hold_lock(lock, path / LOCK_FILE)
+        return lock
+    return None
 
 
 def refuse_half_restored(path: Path) -> None:
@@ -178,6 +247,30 @@ def _keep_private(folder: Path) -> None:
 # The database
 
 
+def _look_at_log(folder: Path) -> LostCommits | None:
+    """What the log has lost, before SQLite writes to it."""
+    database = folder / DATABASE_FILE
+    lost = lost_commits(database)
+    if lost is None:
+        return None
+    copy = _free_name(folder)
+    try:
+        for suffix in ("-wal", ""):
+            if (part := folder / f"{DATABASE_FILE}{suffix}").exists():
+                _write_private(copy.with_name(copy.name + suffix), part.read_bytes())
+        kept = f"as they were found, state.db and its log are kept as {copy.name}"
+    except OSError as error:
+        kept = f"a copy could not be kept ({brief(error)})"
+    _remove_old(folder)
+    log.error(
+        "%s. What these sessions had registered or subscribed last may be lost, and messages that "
+        "waited for them; %s. `tidegate doctor --disk` measures the disk",
+        lost,
+        kept,
+    )
+    return lost
+
+
 def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, StateRecords, int]:
     try:
         if (folder / DISTRUST_FILE).exists():
@@ -218,21 +311,34 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
     return store, saved, epoch
 
 
+def _write_private(path: Path, octets: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+        file.write(octets)
+
+
 def _set_aside(folder: Path) -> Path:
     """The database and its log under the next free number."""
-    kept = _damaged(folder)
-    number = _number_of(kept[-1]) + 1 if kept else 1
+    aside = _free_name(folder)
     for suffix in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
-            moved = folder / f"{DATABASE_FILE}.damaged-{number}{suffix}"
-            (folder / f"{DATABASE_FILE}{suffix}").rename(moved)
-    for old in kept[: len(kept) + 1 - DAMAGED_KEPT]:
-        for suffix in ("-wal", "-shm", ""):
-            old.with_name(old.name + suffix).unlink(missing_ok=True)
+            (folder / f"{DATABASE_FILE}{suffix}").rename(aside.with_name(aside.name + suffix))
+    _remove_old(folder)
     # Last: until then a kill must not make the next start trust what is still there.
     (folder / DISTRUST_FILE).unlink(missing_ok=True)
     sync_folder(folder)
+    return aside
+
+
+def _free_name(folder: Path) -> Path:
+    kept = _damaged(folder)
+    number = _number_of(kept[-1]) + 1 if kept else 1
     return folder / f"{DATABASE_FILE}.damaged-{number}"
+
+
+def _remove_old(folder: Path) -> None:
+    for old in _damaged(folder)[:-DAMAGED_KEPT]:
+        for suffix in ("-wal", "-shm", ""):
+            old.with_name(old.name + suffix).unlink(missing_ok=True)
 
 
 def _damaged(folder: Path) -> list[Path]:

@@ -206,6 +206,12 @@ class Pending:
         self._flying = _batch_of(changes, waiting, is_all=not self._owners)
         return self._flying
 
+    def probe(self) -> Batch:
+        """Nothing at all, to see whether the disk takes it; there is nothing else."""
+        assert self._flying is None
+        self._flying = Batch([], [])
+        return self._flying
+
     def committed(self, batch: Batch) -> list[Durable]:
         """It is durable; returns what may follow, in order."""
         assert batch is self._flying

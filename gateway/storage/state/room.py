@@ -141,6 +141,17 @@ def put_back_log(path: Path) -> None:
         drop_spare(path)
 
 
+def is_log_empty(path: Path) -> bool:
+    """Whether the database has all of it, as after a clean close."""
+    try:
+        with _log_of(path).open("rb") as file:
+            return not any(file.read(32))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def drop_spare(path: Path) -> None:
     with suppress(OSError):
         _spare_of(path).unlink(missing_ok=True)

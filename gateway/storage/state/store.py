@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.core.state_records import Change, StateRecords
+from gateway.storage.state.commit_notes import CommitNotes
 from gateway.storage.state.epoch import EPOCH_MAX
 from gateway.storage.state.errors import DamagedError, StateError, code_of, from_code, from_sqlite
 from gateway.storage.state.migrations import migrate
@@ -31,6 +32,7 @@ from gateway.storage.state.room import (
     WAL_BYTES,
     ReservedSpace,
     drop_spare,
+    is_log_empty,
     keep_log,
     put_back_log,
 )
@@ -85,6 +87,9 @@ class StateStore:
         self._folder = path.parent if path is not None else None
         self._link_names = tuple(link_names)
         self._writer = RowWriter(link_names)
+        self._notes: CommitNotes | None = None
+        # The last commit, by the disk: SQLite takes what it then cannot read for damage.
+        self._has_failed = False
         connection.isolation_level = None
         for pragma in _PRAGMAS:
             connection.execute(pragma).fetchone()
@@ -93,6 +98,8 @@ class StateStore:
         self._room = ReservedSpace(connection, path) if path is not None else None
         if self._room is not None:
             self._room.keep()
+        if path is not None:
+            self._notes = CommitNotes(path)
         self._file = _identity(path)
         self._measure()
 
@@ -151,14 +158,21 @@ class StateStore:
         self._look_for_file()
         try:
             self._commit(changes)
+            if self._notes is not None:
+                self._notes.note(changes)
             self._measure()
+            self._has_failed = False
         except sqlite3.Error as error:
-            if code_of(error) in _CORRUPT:
+            code = code_of(error)
+            if code in _CORRUPT and self._has_failed:
+                code = sqlite3.SQLITE_IOERR
+            elif code in _CORRUPT:
                 self._distrust()
+            self._has_failed = code == sqlite3.SQLITE_IOERR
             # The log begins anew, so that the next try, of less perhaps, has all of it.
             with suppress(StateError):
                 self.checkpoint()
-            raise from_sqlite(self._folder, error) from error
+            raise from_code(self._folder, code, str(error)) from error
 
     def checkpoint(self) -> None:
         """Move the log into the database. Raises StateError."""
@@ -177,6 +191,8 @@ class StateStore:
         connection.close()
         if self._path is not None:
             put_back_log(self._path)
+        if self._notes is not None:
+            self._notes.close(is_clean=self._path is not None and is_log_empty(self._path))
 
     # Helpers
 

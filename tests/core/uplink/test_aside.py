@@ -590,6 +590,18 @@ def test_beyond_so_many_that_wait_readings_are_stored_also_while_caution_is_on()
     assert bench.engine.uplink._is_overflowing
 
 
+def test_while_memory_is_scarce_all_but_one_that_waits_is_stored() -> None:
+    bench = life(ReadingOptions(Acknowledge.UPSTREAM))
+    caution = bench.engine.upstream.caution
+    caution._ends_instead = True
+    caution._update()
+    bench.engine.set_memory_scarce(True)
+    for number in range(3):
+        reading = Reading(ClientId("s9"), "tp", b"", 1, False, 1, number, bench.at)
+        bench.take(bench.engine._take(reading, bench.at))
+    assert bench.engine.uplink._is_overflowing
+
+
 # What is owed
 
 

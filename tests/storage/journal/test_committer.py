@@ -72,7 +72,7 @@ class Heard:
             state_changed=lambda state, _: self._say(self.states.append, state),
             in_reach_again=lambda count: self._say(self.in_reach_again.append, count),
             out_of_reach=lambda *found: self._say(self.out_of_reach.append, found),
-            lost=lambda count: self._say(self.lost.append, count),
+            lost=lambda count, _: self._say(self.lost.append, count),
         )
 
     def _hear_unsure(self, readings: list[Reading], reason: Reason) -> None:

@@ -166,6 +166,11 @@ class Guarded(OsFiles):
             raise OSError(self.error, os.strerror(self.error))
         return super().open(path, create=create)
 
+    def open_to_read(self, path: Path) -> int:
+        if path.name in self.closed:
+            raise OSError(self.error, os.strerror(self.error))
+        return super().open_to_read(path)
+
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EMFILE, errno.ENFILE, errno.EIO])
 def test_a_file_that_cannot_be_opened_is_reported_and_waited_for(folder: Path, error: int) -> None:

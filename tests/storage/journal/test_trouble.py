@@ -2,16 +2,27 @@
 
 import errno
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gateway.core.drop_reasons import Reason
 from gateway.core.values import Reading
+from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
-from gateway.storage.journal.options import JournalError, WhenFull
+from gateway.storage.journal.options import UNREADABLE_S, JournalError, WhenFull
 from gateway.storage.journal.segment import HEADER_BYTES, VERSION, decode_header
-from tests.storage.journal.support import SMALL, Driven, FaultyFiles, new_reading, options
+from tests.storage.journal.support import (
+    BOOT,
+    NOW,
+    SMALL,
+    UNIX_MS_AT_ZERO,
+    Driven,
+    FaultyFiles,
+    new_reading,
+    options,
+)
 
 ROOM = 4 * (64 << 10)  # the least
 
@@ -255,9 +266,56 @@ def test_an_unreadable_block_costs_only_what_is_in_it(folder: Path) -> None:
     driven = Driven(folder)
     driven.store(*(new_reading(n) for n in range(100)), is_queued=True)
     driven.files = driven.journal._files = Unreadable()
+    before = driven.now
     back = driven.read()
     assert 70 < len(back) < 80
     assert driven.journal.numbers.lost == 100 - len(back)
+    assert driven.journal.lost_in == [segments(folder)[0].name]
+    assert UNREADABLE_S <= driven.now - before <= UNREADABLE_S + 1
+
+
+def test_a_disk_that_cannot_be_read_for_a_moment_costs_nothing(folder: Path) -> None:
+    """Unplugged and back: what was asked for meanwhile is asked for again."""
+
+    class Away(FaultyFiles):
+        is_away = True
+
+        def read(self, file: int, size: int, offset: int) -> bytes:
+            if self.is_away:
+                raise OSError(errno.EIO, "unreadable")
+            return super().read(file, size, offset)
+
+    driven = Driven(folder)
+    driven.store(*(new_reading(n) for n in range(100)), is_queued=True)
+    files = driven.files = driven.journal._files = Away()
+    for _ in range(int(UNREADABLE_S) - 1):
+        request = driven.journal.begin_read(driven.now)
+        assert request is not None
+        assert driven.journal.end_read(request, driven.journal.read(request)) == []
+        driven.now += 1
+    numbers = driven.journal.numbers
+    assert segments(folder)[0].name in numbers.backlog_problem
+    assert (numbers.out_of_reach, numbers.lost) == (100, 0)
+    files.is_away = False
+    assert len(driven.read()) == 100
+    assert driven.journal.numbers.backlog_problem == ""
+
+
+def test_a_disk_that_is_spoilt_in_many_places_holds_up_the_rest_once(folder: Path) -> None:
+    class Unreadable(FaultyFiles):
+        def read(self, file: int, size: int, offset: int) -> bytes:
+            if offset < 8192 and offset + size > 4096:
+                raise OSError(errno.EIO, "unreadable")
+            return super().read(file, size, offset)
+
+    driven = Driven(folder)
+    driven.store(*(new_reading(n) for n in range(1200)), is_queued=True)
+    assert len(segments(folder)) > 2
+    driven.files = driven.journal._files = Unreadable()
+    before = driven.now
+    back = driven.read()
+    assert driven.journal.numbers.lost == 1200 - len(back) > 0
+    assert UNREADABLE_S <= driven.now - before <= UNREADABLE_S + 1
     assert driven.journal.numbers.depth == len(back)
 
 
@@ -392,3 +450,93 @@ def test_a_failed_journal_says_so_until_something_was_written_again(folder: Path
     driven.run()
     assert state_of(driven) is not JournalState.FAILED
     assert len(driven.store(new_reading(1))) == 1
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EIO])
+def test_a_journal_that_cannot_be_written_at_the_start_is_read_and_used_again_later(
+    folder: Path, error: int
+) -> None:
+    before = Driven(folder)
+    before.store(*(new_reading(n, qos=1 + n % 2) for n in range(20)), is_queued=True)
+    files = FaultyFiles()
+    writes = {"create", "write", "sync", "sync_data", "sync_folder", "rename"}
+
+    def fault(call: str) -> object:
+        if call in writes:
+            raise OSError(error, "made to fail")
+        return None
+
+    files.fault = fault
+    journal = Journal(folder, files, options())
+    refused = JournalError(error, "made to fail")
+    names = sorted(path.name for path in folder.iterdir())
+    recovered = journal.open_to_read(NOW, UNIX_MS_AT_ZERO, BOOT, refused)
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert recovered.report.waiting == 20
+    assert journal.state is JournalState.FAILED
+    assert journal.store(new_reading(20), is_queued=True) is Reason.JOURNAL_FAILED
+    request = journal.begin_read(NOW)
+    assert request is not None
+    assert len(journal.end_read(request, journal.read(request))) == 20
+    assert journal.begin_group(NOW + 0.5) is None
+    group = journal.begin_group(NOW + 1)
+    assert group is not None
+    with suppress(OSError):
+        journal.write(group)
+    journal.end_group(group, OSError(error, "made to fail"))
+    assert journal.state is JournalState.FAILED
+    writes.clear()
+    for second in range(2, 5):
+        group = journal.begin_group(NOW + second)
+        if group is not None:
+            journal.write(group)
+            journal.end_group(group, None)
+    assert journal.store(new_reading(20), is_queued=True) is None
+    group = journal.begin_group(NOW + 5)
+    assert group is not None
+    journal.write(group)
+    assert [each.sequence for each in journal.end_group(group, None).stored] == [20]
+    journal.close()
+    after = Driven(folder).read()
+    assert [each.sequence for each in after] == list(range(21))
+
+
+def test_where_a_segment_cannot_be_opened_the_others_are_read_and_nothing_is_written(
+    folder: Path,
+) -> None:
+    """What would be numbered as new might be in it."""
+    before = Driven(folder)
+    before.store(*(new_reading(n) for n in range(1200)), is_queued=True)
+    spoilt = segments(folder)[1].name
+
+    class Guarded(FaultyFiles):
+        def open_to_read(self, path: Path) -> int:
+            if path.name == spoilt:
+                raise OSError(errno.EIO, "unreadable")
+            return super().open_to_read(path)
+
+    files = Guarded()
+    with pytest.raises(JournalError) as raised:
+        Journal(folder, files, options()).open(NOW, UNIX_MS_AT_ZERO, BOOT)
+    journal = Journal(folder, files, options())
+    recovered = journal.open_to_read(NOW, UNIX_MS_AT_ZERO, BOOT, raised.value)
+    assert any(spoilt in sentence for sentence in recovered.report.damaged)
+    assert 0 < recovered.report.waiting < 1200
+    assert journal.begin_group(NOW + 1e9) is None
+    assert journal.store(new_reading(1200), is_queued=True) is Reason.JOURNAL_FAILED
+    journal.close()
+    assert len(Driven(folder).read()) == 1200
+
+
+def test_a_folder_that_cannot_be_listed_is_named(folder: Path) -> None:
+    class Dead(FaultyFiles):
+        def names(self, folder: Path) -> list[str]:
+            raise OSError(errno.EIO, "dead")
+
+    folder.mkdir()
+    journal = Journal(folder, Dead(), options())
+    recovered = journal.open_to_read(NOW, UNIX_MS_AT_ZERO, BOOT, OSError(errno.EIO, "dead"))
+    (sentence,) = recovered.report.damaged
+    assert "cannot be read: the disk fails" in sentence
+    assert journal.begin_group(NOW + 1e9) is None
+    journal.close()
