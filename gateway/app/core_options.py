@@ -25,16 +25,21 @@ DATAGRAM_BYTES_MIN = 2048
 
 # Topic ids begin elsewhere in each life of the gateway: a client that has not noticed its restart
 # would otherwise publish under an id that is another topic's now.
-LIVES_TOLD_APART = 128
+# All below 0x8000: clients exist that keep them in 16 bits with a sign.
+LIVES_TOLD_APART = 63
 TOPIC_IDS_APART = 512
 SECRET_BYTES = 32  # of the message ids of a run
 
 
-def first_topic_id(epoch: int) -> int:
-    return 1 + (epoch - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
+def first_topic_id(life: int) -> int:
+    """From 1 on in a gateway's first life: clients exist that keep topic ids in an octet."""
+    return 1 + (life - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
 
 
-def engine_options(settings: Settings, epoch: int, password: bytes | None) -> EngineOptions:
+def engine_options(
+    settings: Settings, epoch: int, password: bytes | None, life: int | None = None
+) -> EngineOptions:
+    """`life`: which one of the gateway this is; its epoch if that is not known."""
     predefined = PredefinedTopics.of(settings.predefined_topics)
     limits = settings.limits
     return EngineOptions(
@@ -78,7 +83,7 @@ def engine_options(settings: Settings, epoch: int, password: bytes | None) -> En
         retained_messages_max=limits.retained_messages_max,
         retained_bytes_max=limits.retained_bytes_max,
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
-        first_topic_id=first_topic_id(epoch),
+        first_topic_id=first_topic_id(epoch if life is None else life),
         message_id_secret=token_bytes(SECRET_BYTES),
         uplink=uplink_rules(settings),
         custody=custody_options(settings),

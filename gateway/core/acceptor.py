@@ -450,6 +450,7 @@ class Acceptor:
         assert contest is not None, "it is a newcomer"
         self._end_former(contest)
         former = self._sessions[session.client_id] = contest.former
+        former.topics.skip_to(session.next_topic_id)
         self._downlink.reinstate(former)
         if former.state in ABSENT:
             self._client_table.note_absence(former, session.last_received_at)

@@ -482,6 +482,8 @@ class Engine:
                 case Save():
                     effects += [each] if self._saves else []
                 case StateChanged():
+                    if not is_same_device:  # else it is not lost, but elsewhere
+                        effects.append(each)
                     effects += self._apply(self._acceptor.former_moved(each.client_id, now), now)
                 case PublishWill() if is_same_device:
                     pass

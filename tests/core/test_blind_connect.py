@@ -487,3 +487,13 @@ def test_qos_2_of_both_goes_its_way() -> None:
     bench.say(AWAY, CLEAN)
     bench.let_disk_go()
     assert published(bench.hear(HOME)) == [(b"1", 2, False)]
+
+
+def test_a_copy_of_its_connect_does_not_give_its_topic_ids_to_other_names() -> None:
+    bench = asleep()
+    bench.say(AWAY, CLEAN)
+    first = bench.register(AWAY, b"one")
+    bench.say(AWAY, CLEAN)
+    assert bench.register(AWAY, b"two") == first + 1
+    assert fetched(bench) == [b"0"]
+    assert bench.register(HOME, b"three") == first + 2

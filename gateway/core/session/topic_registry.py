@@ -96,6 +96,11 @@ class TopicRegistry:
         """The id that no name has had yet."""
         return self._next_id
 
+    def skip_to(self, next_id: int) -> None:
+        """Ids below this one were given in the client's name meanwhile, to other topics."""
+        next_id = max(self._next_id, next_id)
+        self._next_id = next_id if next_id + self._topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
+
     def __len__(self) -> int:
         """How many names have a number of this client's own."""
         return len(self._topics)

@@ -70,6 +70,12 @@ class StateFolder:
     lost: LostCommits | None = None
     trouble: StateError | None = None  # nothing can be saved, for now
 
+    @property
+    def life(self) -> int:
+        """Which life of the gateway this is; where that is not known any more, its epoch."""
+        first = self.store.first_epoch
+        return self.epoch if first is None else self.epoch - first + 1
+
     def raised_above(self, epoch: int) -> StateFolder:
         """The journal has readings of this epoch, and may have outlived the database. Raises
         StateError.
@@ -80,7 +86,8 @@ class StateFolder:
             "readings of epoch %d are older than the state database: a new one begins", epoch
         )
         try:
-            return replace(self, epoch=self.store.raise_epoch(fresh_epoch([epoch])))
+            raised = self.store.raise_epoch(fresh_epoch([epoch]), is_first=False)
+            return replace(self, epoch=raised)
         except sqlite3.Error as error:
             raise from_sqlite(self.path, error) from error
 
@@ -357,9 +364,11 @@ def _number_of(path: Path) -> int:
 def _raise_epoch(folder: Path, store: StateStore) -> int:
     file = folder / EPOCH_FILE
     least = _read(file)
+    is_first = None
     if least is None and store.epoch is None:
-        least = fresh_epoch(map(epoch_in_remains, _damaged(folder)))
-    epoch = store.raise_epoch(least or 0)
+        remains = _damaged(folder)
+        least, is_first = fresh_epoch(map(epoch_in_remains, remains)), not remains
+    epoch = store.raise_epoch(least or 0, is_first=is_first)
     if file.exists():
         file.unlink()
         sync_folder(folder)

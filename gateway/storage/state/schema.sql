@@ -9,7 +9,7 @@
 -- No CHECK and no foreign key: a row that the core should not have made must not keep the rows that
 -- are saved with it from the disk. What makes no sense is found and removed when it is loaded.
 
--- The gateway's own numbers: `epoch`, how many runs it had (see folder.py), and `run_ms`, how long they took
+-- The gateway's own numbers: `epoch`, how many runs it had (see folder.py), `first_epoch`, and `run_ms`, how long they took
 -- in all, as far as that is needed (see gateway/core/message_expiry.py).
 CREATE TABLE meta (
     name  TEXT    NOT NULL PRIMARY KEY,

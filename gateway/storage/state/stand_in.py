@@ -51,9 +51,9 @@ class StandInStore(StateStore):
         self._store: StateStore | None = None
         self._epoch_here = self.raise_epoch(fresh_epoch([self.epoch or 0]))
 
-    def raise_epoch(self, at_least: int) -> int:
+    def raise_epoch(self, at_least: int, *, is_first: bool | None = None) -> int:
         """Of this life; saved as soon as something can be."""
-        self._epoch_here = super().raise_epoch(at_least)
+        self._epoch_here = super().raise_epoch(at_least, is_first=is_first)
         return self._epoch_here
 
     def commit(self, changes: Sequence[Change]) -> None:

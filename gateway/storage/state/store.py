@@ -136,11 +136,18 @@ class StateStore:
             if was_enabled:
                 gc.enable()
 
-    def raise_epoch(self, at_least: int) -> int:
-        """The next epoch, durable when this returns: above the last one and `at_least`."""
+    def raise_epoch(self, at_least: int, *, is_first: bool | None = None) -> int:
+        """The next epoch, durable when this returns: above the last one and `at_least`.
+
+        `is_first`: whether this gateway had none before, if that is known; see `first_epoch`.
+        """
         epoch = max(self.epoch or 0, at_least) + 1
         with self._transaction() as connection:
             connection.execute("REPLACE INTO meta VALUES ('epoch', ?)", (epoch,))
+            if is_first is not None:
+                connection.execute("DELETE FROM meta WHERE name = 'first_epoch'")
+            if is_first:
+                connection.execute("INSERT INTO meta VALUES ('first_epoch', ?)", (epoch,))
         # Into the database itself, so that damage to the log cannot take it back.
         with suppress(StateError):
             self.checkpoint()
@@ -150,6 +157,11 @@ class StateStore:
     def epoch(self) -> int | None:
         """The last one; None if the database is new, or has one that cannot be."""
         return _epoch_in(self._opened)
+
+    @property
+    def first_epoch(self) -> int | None:
+        """That of this gateway's first life, if this database has been there since."""
+        return _epoch_in(self._opened, "first_epoch")
 
     # While it runs
 
@@ -298,12 +310,12 @@ def epoch_in_remains(path: Path) -> int:
         return 0
 
 
-def _epoch_in(connection: sqlite3.Connection) -> int | None:
+def _epoch_in(connection: sqlite3.Connection, name: str = "epoch") -> int | None:
     query = (
-        "SELECT value FROM meta WHERE name = 'epoch' AND typeof(value) = 'integer' "
+        "SELECT value FROM meta WHERE name = ? AND typeof(value) = 'integer' "
         f"AND value BETWEEN 0 AND {EPOCH_MAX}"
     )
-    row = connection.execute(query).fetchone()
+    row = connection.execute(query, (name,)).fetchone()
     return int(row[0]) if row is not None else None
 
 

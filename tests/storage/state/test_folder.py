@@ -51,6 +51,29 @@ def test_a_folder_without_a_counter_begins_at_random_above_the_clock(tmp_path: P
     assert before < min(epochs) <= max(epochs) <= before + (EPOCH_MAX - before) // 2 + 1
 
 
+def test_the_lives_of_a_gateway_are_counted_from_its_first(tmp_path: Path) -> None:
+    lives = []
+    for _ in range(3):
+        folder = open_state(tmp_path)
+        lives.append(folder.life)
+        folder.release()
+    assert lives == [1, 2, 3]
+
+
+def test_a_database_that_a_journal_outlived_does_not_know_which_life_it_is(tmp_path: Path) -> None:
+    folder = open_state(tmp_path)
+    raised = folder.raised_above(folder.epoch + 7)
+    assert raised.life == raised.epoch
+    raised.release()
+
+
+def test_nor_does_one_that_takes_the_place_of_a_damaged_one(tmp_path: Path) -> None:
+    (tmp_path / DATABASE_FILE).write_bytes(b"no database" * 1000)
+    folder = open_state(tmp_path)
+    assert folder.life == folder.epoch
+    folder.release()
+
+
 def test_a_clock_that_is_not_set_gives_no_epoch_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds in (0.0, -5.0, 30.0, 1e11):
         monkeypatch.setattr(time, "time", lambda seconds=seconds: seconds)
