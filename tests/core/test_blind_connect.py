@@ -497,3 +497,19 @@ def test_a_copy_of_its_connect_does_not_give_its_topic_ids_to_other_names() -> N
     assert bench.register(AWAY, b"two") == first + 1
     assert fetched(bench) == [b"0"]
     assert bench.register(HOME, b"three") == first + 2
+
+
+def test_what_waits_for_the_newcomer_ends_with_it() -> None:
+    bench = asleep()
+    bench.say(AWAY, CLEAN)
+    bench.subscribe(AWAY, b"mine", qos=1)
+    for payload in (b"1", b"2"):
+        bench.publishes("mine", payload, qos=1, by="mine")
+    bench.news.clear()
+    assert fetched(bench) == [b"0"]
+    ended = [
+        each
+        for each in bench.news
+        if isinstance(each, Dropped) and each.reason is Reason.SESSION_ENDED
+    ]
+    assert [each.count for each in ended] == [2]

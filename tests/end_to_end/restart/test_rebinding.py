@@ -101,7 +101,12 @@ async def test_the_first_word_at_the_new_address_stands_over_the_end_of_the_gate
         await asks_for_messages(new)
         await new.hears(PUBLISH, bytes((first[0] | DUP,)) + first[1:])
         # Repeats, for all that this life of the gateway knows.
-        second = bytes((first[0] | DUP,)) + first[1:3] + u16(first[4] + 1) + b"1"
+        second = (
+            bytes((first[0] | DUP,))
+            + first[1:3]
+            + u16(int.from_bytes(first[3:5], "big") + 1)
+            + b"1"
+        )
         await new.asks(PUBACK, first[1:5] + ACCEPTED, PUBLISH, second)
         await new.asks(PUBACK, second[1:5] + ACCEPTED, PINGRESP)
         await old.is_a_stranger()
