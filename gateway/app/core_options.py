@@ -32,7 +32,7 @@ SECRET_BYTES = 32  # of the message ids of a run
 
 
 def first_topic_id(life: int) -> int:
-    """From 1 on in a gateway's first life: clients exist that keep topic ids in an octet."""
+    """From 1 on in a gateway's first run: clients exist that keep topic ids in a byte."""
     return 1 + (life - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
 
 

@@ -567,8 +567,8 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "Octets a second to one sensor, 0 for no limit; beyond it QoS 0 is dropped, QoS 1 and 2 "
         "wait", "the network is for the operator to know"),
     Key("memory_percent_max", Integer(10, 100),
-        "Of the memory of its control group, or of the machine, whoever uses it: from then on new "
-        "sensors are told congestion, and what would wait in memory goes to disk; 100: never",
+        "Of the memory of its control group, or of the machine, used by all together: from then on "
+        "new sensors are told congestion, and what would wait in memory goes to disk; 100: never",
         "the kernel ends a process that gets none; what is left is enough for a busy minute"),
 ))
 

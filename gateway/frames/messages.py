@@ -356,7 +356,7 @@ class Pingresp(OnAir):
 class Disconnect(OnAir):
     """With a duration the client goes to sleep; what 0 means is for the session to say.
 
-    Octets behind the duration are not read: sketches for Arduino send two more.
+    Bytes behind the duration are not read: sketches for Arduino send two more.
     """
 
     KIND: ClassVar[int] = 0x18

@@ -143,11 +143,11 @@ class ReplacesWillTopic(OnAir):
 
 
 class NamesTopic(WithTail):
-    """`topic` is a name, or the two octets of a predefined id or of a short name.
+    """`topic` is a name, or the two bytes of a predefined id or of a short name.
 
     Of one that is read only the message id is sure to be there, so that it can be answered: the
     topic may be empty, or a predefined id of another length. What says that it is a short name and
-    has not two octets is read as a name, as EMQX's suite sends it.
+    has not two bytes is read as a name, as EMQX's suite sends it.
     """
 
     __slots__ = ()
@@ -167,5 +167,5 @@ class NamesTopic(WithTail):
     @classmethod
     def write_topic(cls, meaning: FlagsMeaning, message_id: int, topic: bytes) -> bytes:
         if meaning[3] is TopicIdType.SHORT and len(topic) != TOPIC_ID_OCTETS:
-            raise ValueError(f"{cls.spec_name()} has a short topic of {len(topic)} octets")
+            raise ValueError(f"{cls.spec_name()} has a short topic of {len(topic)} bytes")
         return cls.LAYOUT.pack(FLAGS_OCTET[meaning], message_id) + topic

@@ -1,4 +1,4 @@
-"""How much of the memory that this process may have is used, by whoever has it.
+"""How much of the memory that this process may have is used, by all together.
 
 The kernel ends a process that cannot get more, without a word. Which limit comes first: that of its
 control group or of one above (version 2: memory.high, memory.max; version 1: limit_in_bytes), or

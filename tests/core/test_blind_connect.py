@@ -36,7 +36,7 @@ from gateway.frames import (
     WillTopicReq,
 )
 from tests.support.engine_bench import published, short
-from tests.support.state_bench import StateBench
+from tests.support.state_bench import StateBench, sleeper
 
 S1 = ClientId("s1")
 HOME, AWAY, THIRD = b"home", b"away", b"third"
@@ -45,14 +45,7 @@ CLEAN = Connect(b"s1", 60, clean_session=True)
 
 def asleep(*, clean: bool = False, messages: int = 1) -> StateBench:
     """s1 sleeps at home; so many messages on "cmd" wait for it."""
-    bench = StateBench()
-    bench.join(b"s1", at=HOME, clean=clean)
-    bench.subscribe(HOME, b"cmd", qos=1)
-    assert bench.say(HOME, Disconnect(600)) == [Disconnect()]
-    for number in range(messages):
-        bench.publishes("cmd", b"%d" % number, qos=1, by="cmd")
-    bench.news.clear()
-    return bench
+    return sleeper(HOME, clean=clean, messages=messages)
 
 
 def fetched(bench: StateBench) -> list[bytes]:

@@ -30,7 +30,7 @@ from gateway.frames import (
     encode,
 )
 from tests.support.engine_bench import UPSTREAM, Bench, published, short
-from tests.support.state_bench import SAVING, StateBench
+from tests.support.state_bench import SAVING, StateBench, sleeper
 
 S1 = ClientId("s1")
 OLD, NEW = b"a1", b"a2"
@@ -38,14 +38,7 @@ OLD, NEW = b"a1", b"a2"
 
 def asleep(messages: int = 0, bench: StateBench | None = None, at: bytes = OLD) -> StateBench:
     """s1 sleeps, and so many QoS 1 messages wait for it."""
-    bench = bench or StateBench()
-    bench.join(b"s1", at=at, clean=False)
-    bench.subscribe(at, b"cmd", qos=1)
-    assert bench.say(at, Disconnect(600)) == [Disconnect()]
-    for number in range(messages):
-        bench.publishes("cmd", b"%d" % number, qos=1, by="cmd")
-    bench.news.clear()
-    return bench
+    return sleeper(at, bench, messages=messages)
 
 
 def acknowledged(frame: Frame) -> Puback:

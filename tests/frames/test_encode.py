@@ -39,7 +39,7 @@ DOES_NOT_FIT: list[tuple[Frame, str]] = [
     (Disconnect(-1), "duration_s=-1"),
     (Suback(1, 1, 0, qos=3), "qos=3"),
     (WillTopic(b"t", qos=3), "qos=3"),
-    (Subscribe(1, b"abc", topic_id_type=TopicIdType.SHORT), "short topic of 3 octets"),
+    (Subscribe(1, b"abc", topic_id_type=TopicIdType.SHORT), "short topic of 3 bytes"),
 ]
 
 

@@ -27,6 +27,7 @@ from gateway.core.state_records import (
     SubscriptionRecord,
     TopicRecord,
 )
+from gateway.frames import Disconnect
 from tests.support.engine_bench import UPSTREAM, Bench
 
 Row = TypeVar("Row")
@@ -158,3 +159,17 @@ class StateBench(Bench):
         self.take(self.engine.restore(self.rows.state(), self.at))
         if connected:
             self.connect_broker(session_present=True)
+
+
+def sleeper(
+    at: bytes, bench: StateBench | None = None, *, clean: bool = False, messages: int = 0
+) -> StateBench:
+    """s1 sleeps there, subscribed to "cmd", on which so many QoS 1 messages wait for it."""
+    bench = bench or StateBench()
+    bench.join(b"s1", at=at, clean=clean)
+    bench.subscribe(at, b"cmd", qos=1)
+    assert bench.say(at, Disconnect(600)) == [Disconnect()]
+    for number in range(messages):
+        bench.publishes("cmd", b"%d" % number, qos=1, by="cmd")
+    bench.news.clear()
+    return bench

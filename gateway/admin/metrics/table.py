@@ -172,7 +172,7 @@ METRICS: tuple[Metric, ...] = (
                            for name, count in moment.numbers.slow_callbacks.items()]),
     gauge("tidegate_memory_scarce", "1 while memory is scarce and new sensors are refused",
           lambda n: n.memory.is_scarce),
-    gauge("tidegate_memory_used_bytes", "Of the memory limit that comes first, whoever uses it",
+    gauge("tidegate_memory_used_bytes", "Of the memory limit that comes first, used by all",
           lambda n: n.memory.used_bytes),
     gauge("tidegate_memory_limit_bytes", "That limit: of a control group, or of the machine",
           lambda n: n.memory.limit_bytes),

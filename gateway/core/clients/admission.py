@@ -13,8 +13,8 @@ places are taken, a new client gets that of the one that has been absent the lon
 `absent_s_min` at least; else it is answered with congestion. A new client takes its place when it
 says more than CONNECT (`half_open.py`).
 
-While memory is scarce no new client comes in, whoever has been absent: what a session takes is not
-given back at once.
+While memory is scarce no new client comes in, however long others were absent: what a session
+takes is not given back at once.
 
 With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
 door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most

@@ -1,4 +1,4 @@
-"""Where the message ids of a session begin: anywhere, and nobody else can tell where.
+"""Where the message ids of a session begin: anywhere, and only the gateway knows where.
 
 Who acknowledges a message by its id has received it, if the id could not be guessed; so ids that
 are counted from 1 would prove nothing. The start follows from a secret of this run and a count, so

@@ -2,11 +2,11 @@
 
 With it a start knows what a damaged write-ahead log has lost, also where the log alone does not
 tell: it is gone, empty, or spoilt in its last commit (wal.py). A line for each commit since the log
-began anew: the frame at which it ends, and the clients. It is written behind the commit and never
+began again: the frame at which it ends, and the clients. It is written behind the commit and never
 synced, so that no answer waits for it: after a power cut the last lines may be missing, and then
 only the log itself speaks.
 
-What the log held may have been in the database already, which nobody can tell: so what is said to
+What the log held may have been in the database already, and it cannot be told: so what is said to
 be lost may be there. It is never the other way round but for those last lines.
 
 Full: `LINES_MAX` lines, `NAMES_MAX` names in each; what is over is only counted.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.core.state_records import Change
-from gateway.storage.state.room import PAGE_BYTES
+from gateway.storage.state.room import PAGE_BYTES, log_of
 from gateway.storage.state.wal import FRAME_HEAD_BYTES, HEADER_BYTES, Salts, frame_end, read_wal
 from gateway.storage.state.wal import salts_of as salts_in
 
@@ -61,7 +61,7 @@ class LostCommits:
 
 
 class CommitNotes:
-    """Of a database in a file, for whoever commits to it; all errors are ignored."""
+    """Of a database in a file, for what commits to it; all errors are ignored."""
 
     def __init__(self, database: Path) -> None:
         self._path = notes_of(database)
@@ -100,7 +100,7 @@ class CommitNotes:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
         if salts != self._salts:
-            # Begun anew: all before is in the database.
+            # Begun again: all before is in the database.
             os.ftruncate(self._file, 0)
             self._salts, self._end, self._lines = salts, 0, 0
             self._write({"salts": salts})
@@ -136,13 +136,13 @@ def client_ids(changes: Iterable[Change]) -> list[str]:
 
 
 def lost_commits(database: Path) -> LostCommits | None:
-    """To be asked before SQLite opens the database, which may write its log anew. What cannot be
+    """To be asked before SQLite opens the database, which may begin its log again. What cannot be
     read is left to SQLite.
     """
     with suppress(OSError):
         log = log_of(database)
-        octets = log.read_bytes() if log.exists() else b""
-        return compare(octets, _lines(notes_of(database)))
+        content = log.read_bytes() if log.exists() else b""
+        return compare(content, _lines(notes_of(database)))
     return None
 
 
@@ -152,7 +152,7 @@ def compare(log: bytes, lines: list[str]) -> LostCommits | None:
     salts, ends = _noted(lines)
     follows = wal.salts is not None and wal.salts != salts and not wal.left_out
     if salts is None or follows or _is_closed(log):
-        # Nothing was noted, or a log that began anew later, or a clean end of another release.
+        # Nothing was noted, or a log that began again later, or a clean end of another release.
         return LostCommits(wal.left_out) if wal.left_out else None
     read_to = wal.frames if wal.salts == salts else 0
     missing = [line for line in ends if line[0] > read_to]
@@ -191,7 +191,3 @@ def _lines(path: Path) -> list[str]:
 
 def notes_of(database: Path) -> Path:
     return database.with_name(database.name + ".commits")
-
-
-def log_of(database: Path) -> Path:
-    return database.with_name(database.name + "-wal")

@@ -10,7 +10,7 @@ be read, and above those that the journal has (`StateFolder.raised_above`).
 A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
 So is one whose write-ahead log has lost commits; it goes on with what is left (commit_notes.py).
 
-A folder that a former life has used and that takes no writes is read all the same (stand_in.py).
+A folder that a previous run has used and that takes no writes is read all the same (stand_in.py).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _open_for_reading(path: Path, link_names: Sequence[str], error: StateError) 
     if store.problem is not None:
         log.error(
             "sessions, subscriptions and waiting messages cannot be read (%s): sensors have to "
-            "connect anew",
+            "connect again",
             store.problem,
         )
     if lost is not None:
@@ -318,9 +318,9 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
     return store, saved, epoch
 
 
-def _write_private(path: Path, octets: bytes) -> None:
+def _write_private(path: Path, content: bytes) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
-        file.write(octets)
+        file.write(content)
 
 
 def _set_aside(folder: Path) -> Path:

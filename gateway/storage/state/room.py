@@ -98,7 +98,7 @@ class ReservedSpace:
 
     def _log_bytes(self) -> int:
         with suppress(OSError):
-            return _log_of(self._path).stat().st_size
+            return log_of(self._path).stat().st_size
         return 0
 
     def _has_disk(self, octets: int) -> bool:
@@ -121,12 +121,12 @@ def keep_log(path: Path) -> None:
     spare = _spare_of(path)
     with suppress(OSError):
         spare.unlink(missing_ok=True)
-        os.link(_log_of(path), spare)
+        os.link(log_of(path), spare)
 
 
 def put_back_log(path: Path) -> None:
     """After it: give the log its name again, empty (a log is empty that begins with zeros)."""
-    log, spare = _log_of(path), _spare_of(path)
+    log, spare = log_of(path), _spare_of(path)
     try:
         if not log.exists():
             with spare.open("r+b") as file:
@@ -144,7 +144,7 @@ def put_back_log(path: Path) -> None:
 def is_log_empty(path: Path) -> bool:
     """Whether the database has all of it, as after a clean close."""
     try:
-        with _log_of(path).open("rb") as file:
+        with log_of(path).open("rb") as file:
             return not any(file.read(32))
     except FileNotFoundError:
         return True
@@ -157,7 +157,7 @@ def drop_spare(path: Path) -> None:
         _spare_of(path).unlink(missing_ok=True)
 
 
-def _log_of(path: Path) -> Path:
+def log_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 

@@ -17,10 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from gateway.core.state_records import Change
-from gateway.storage.state.commit_notes import log_of
 from gateway.storage.state.epoch import fresh_epoch
 from gateway.storage.state.errors import StateError, from_sqlite, from_system
-from gateway.storage.state.room import PAGE_BYTES
+from gateway.storage.state.room import PAGE_BYTES, log_of
 from gateway.storage.state.store import DATABASE_FILE, StateStore
 from gateway.storage.state.wal import read_wal, with_pages
 
@@ -71,7 +70,7 @@ class StandInStore(StateStore):
     def _open(self) -> StateStore:
         if self.problem is not None:
             raise StateError(
-                errno.EIO, f"{self.problem}; once it can be read again, start Tidegate anew"
+                errno.EIO, f"{self.problem}; once it can be read again, start Tidegate again"
             )
         try:
             store = StateStore.open(self._place, self._link_names)
@@ -97,7 +96,7 @@ class StandInStore(StateStore):
             raise StateError(
                 errno.ESTALE,
                 f"gateway.state_dir {self._place}: state.db is another one than at the start: "
-                "start Tidegate anew",
+                "start Tidegate again",
             )
         store.load()
         store.raise_epoch(self._epoch_here - 1)
@@ -107,7 +106,7 @@ def _copy_of(folder: Path) -> sqlite3.Connection:
     """In memory, with what the log has. Raises OSError, sqlite3.Error."""
     database = (folder / DATABASE_FILE).read_bytes()
     log = log_of(folder / DATABASE_FILE)
-    octets = log.read_bytes() if log.exists() else b""
+    content = log.read_bytes() if log.exists() else b""
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    connection.deserialize(with_pages(database, read_wal(octets, PAGE_BYTES)))
+    connection.deserialize(with_pages(database, read_wal(content, PAGE_BYTES)))
     return connection

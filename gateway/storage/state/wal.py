@@ -1,12 +1,12 @@
 """SQLite's write-ahead log, read without SQLite: which commits count, and which it would leave out.
 
 SQLite ends at the first frame whose checksum is wrong and says nothing: after a crash that is the
-commit that was being written, which nobody relied on. On a card that spoils what it had taken, it
+commit that was being written, which nothing relied on. On a card that spoils what it had taken, it
 is everything behind the spoilt place as well. The two can be told apart, because each commit is
 durable before the next one begins: where whole commits follow the bad frame, what is left out was
-relied on. Of the last commit alone nobody can tell from the log; see commit_notes.py.
+relied on. Of the last commit the log alone cannot tell; see commit_notes.py.
 
-Pure: octets in, values out. Format: https://www.sqlite.org/fileformat2.html#walformat
+Pure: bytes in, values out. Format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ class _Frame:
     salts: Salts
     sums: tuple[int, int]
     head: memoryview
-    octets: memoryview
+    content: memoryview
 
 
-def read_wal(octets: bytes, page_bytes: int) -> Wal:
-    """Any octets are read; `page_bytes` is used where the header cannot be."""
-    header = _header(octets)
+def read_wal(content: bytes, page_bytes: int) -> Wal:
+    """Any bytes are read; `page_bytes` is used where the header cannot be."""
+    header = _header(content)
     if header is None:
-        frames = list(_frames(octets, page_bytes))
+        frames = list(_frames(content, page_bytes))
         # A clean close, or a file that was never used: see room.py.
-        is_unused = not any(octets[:HEADER_BYTES])
+        is_unused = not any(content[:HEADER_BYTES])
         return Wal(left_out=0 if is_unused or not frames else _durable(frames, frames[0].salts))
     order, page_bytes, salts, sums = header
-    frames = list(_frames(octets, page_bytes))
+    frames = list(_frames(content, page_bytes))
     if frames and frames[0].salts[0] == salts[0] + 1 & _WORD:
-        # The log was begun anew after this header, which the disk had taken by then.
+        # The log was begun again after this header, which the disk had taken by then.
         return Wal(salts=salts, left_out=_durable(frames, frames[0].salts))
     end = pages_count = 0
     pages: dict[int, memoryview] = {}
@@ -70,10 +70,10 @@ def read_wal(octets: bytes, page_bytes: int) -> Wal:
     for count, frame in enumerate(frames, 1):
         if frame.salts != salts or not frame.page:
             break
-        sums = _sums(frame.octets, order, _sums(frame.head, order, sums))
+        sums = _sums(frame.content, order, _sums(frame.head, order, sums))
         if frame.sums != sums:
             break
-        pending[frame.page] = frame.octets
+        pending[frame.page] = frame.content
         if frame.pages_count:
             end, pages_count = count, frame.pages_count
             pages.update(pending)
@@ -94,15 +94,15 @@ def with_pages(database: bytes, wal: Wal) -> bytes:
         size = wal.pages_count * page_bytes
         found += bytes(max(0, size - len(found)))
         del found[size:]
-        for page, octets in wal.pages.items():
-            found[(page - 1) * page_bytes : page * page_bytes] = octets
+        for page, content in wal.pages.items():
+            found[(page - 1) * page_bytes : page * page_bytes] = content
         del found[size:]
     found[_VERSIONS] = b"\1\1"
     return bytes(found)
 
 
 def salts_of(head: bytes) -> Salts | None:
-    """Of the first octets of a log; None where they are no header."""
+    """Of the first bytes of a log; None where they are no header."""
     header = _header(head)
     return None if header is None else header[2]
 
@@ -113,30 +113,30 @@ def frame_end(head: bytes) -> tuple[Salts, bool]:
     return (first, second), pages_count > 0
 
 
-def _header(octets: bytes) -> tuple[str, int, Salts, tuple[int, int]] | None:
-    if len(octets) < HEADER_BYTES:
+def _header(content: bytes) -> tuple[str, int, Salts, tuple[int, int]] | None:
+    if len(content) < HEADER_BYTES:
         return None
-    magic, _, page_bytes, _, first, second, *sums = _HEADER.unpack_from(octets)
+    magic, _, page_bytes, _, first, second, *sums = _HEADER.unpack_from(content)
     order = _ORDER.get(magic)
     if order is None or not 512 <= page_bytes <= _PAGE_BYTES_MAX or page_bytes & page_bytes - 1:
         return None
-    found = _sums(octets[: HEADER_BYTES - 8], order, (0, 0))
+    found = _sums(content[: HEADER_BYTES - 8], order, (0, 0))
     return (order, page_bytes, (first, second), found) if list(found) == sums else None
 
 
-def _frames(octets: bytes, page_bytes: int) -> Iterator[_Frame]:
+def _frames(content: bytes, page_bytes: int) -> Iterator[_Frame]:
     size = FRAME_HEAD_BYTES + page_bytes
-    view = memoryview(octets)
-    for start in range(HEADER_BYTES, len(octets) - size + 1, size):
-        page, pages_count, *rest = _FRAME.unpack_from(octets, start)
+    view = memoryview(content)
+    for start in range(HEADER_BYTES, len(content) - size + 1, size):
+        page, pages_count, *rest = _FRAME.unpack_from(content, start)
         head = view[start : start + 8]
         held = view[start + FRAME_HEAD_BYTES : start + size]
         yield _Frame(page, pages_count, (rest[0], rest[1]), (rest[2], rest[3]), head, held)
 
 
-def _sums(octets: bytes | memoryview, order: str, sums: tuple[int, int]) -> tuple[int, int]:
+def _sums(content: bytes | memoryview, order: str, sums: tuple[int, int]) -> tuple[int, int]:
     first, second = sums
-    words = struct.unpack(f"{order}{len(octets) // 4}I", octets)
+    words = struct.unpack(f"{order}{len(content) // 4}I", content)
     for even, odd in zip(words[::2], words[1::2], strict=True):
         first = (first + even + second) & _WORD
         second = (second + odd + first) & _WORD

@@ -256,13 +256,16 @@ def test_a_newest_segment_that_takes_no_more_is_replaced(folder: Path) -> None:
     assert [reading.sequence for reading in Driven(folder).read()] == [0, 1]
 
 
-def test_an_unreadable_block_costs_only_what_is_in_it(folder: Path) -> None:
-    class Unreadable(FaultyFiles):
-        def read(self, file: int, size: int, offset: int) -> bytes:
-            if offset < 8192 and offset + size > 4096:
-                raise OSError(errno.EIO, "unreadable")
-            return super().read(file, size, offset)
+class Unreadable(FaultyFiles):
+    """A block of each file cannot be read."""
 
+    def read(self, file: int, size: int, offset: int) -> bytes:
+        if offset < 8192 and offset + size > 4096:
+            raise OSError(errno.EIO, "unreadable")
+        return super().read(file, size, offset)
+
+
+def test_an_unreadable_block_costs_only_what_is_in_it(folder: Path) -> None:
     driven = Driven(folder)
     driven.store(*(new_reading(n) for n in range(100)), is_queued=True)
     driven.files = driven.journal._files = Unreadable()
@@ -302,12 +305,6 @@ def test_a_disk_that_cannot_be_read_for_a_moment_costs_nothing(folder: Path) -> 
 
 
 def test_a_disk_that_is_spoilt_in_many_places_holds_up_the_rest_once(folder: Path) -> None:
-    class Unreadable(FaultyFiles):
-        def read(self, file: int, size: int, offset: int) -> bytes:
-            if offset < 8192 and offset + size > 4096:
-                raise OSError(errno.EIO, "unreadable")
-            return super().read(file, size, offset)
-
     driven = Driven(folder)
     driven.store(*(new_reading(n) for n in range(1200)), is_queued=True)
     assert len(segments(folder)) > 2

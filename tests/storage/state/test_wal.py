@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gateway.core.state_records import ClientId, SessionRecord
-from gateway.storage.state.commit_notes import LostCommits, compare, log_of, lost_commits, notes_of
+from gateway.storage.state.commit_notes import LostCommits, compare, lost_commits, notes_of
 from gateway.storage.state.folder import open_state
-from gateway.storage.state.room import PAGE_BYTES
+from gateway.storage.state.room import PAGE_BYTES, log_of
 from gateway.storage.state.store import DATABASE_FILE
 from gateway.storage.state.wal import Wal, _sums, read_wal, with_pages
 from tests.storage.state.examples import LINKS, session
