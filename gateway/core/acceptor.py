@@ -165,6 +165,7 @@ class Acceptor:
             effects += self.shared_ids.moved(client_id, session.peer, peer, now)
         contest = self.contests.of(client_id)
         begins = frame.clean_session and not session.is_blank
+        latest = session
         if contest is not None and (peer != session.peer or begins):
             effects += self._dismiss(contest, "another CONNECT")
             session = contest.former
@@ -172,7 +173,9 @@ class Acceptor:
         self._client_table.leave_address(session)
         ended: list[Output] = []
         if frame.clean_session and not session.is_blank:
-            ended, session = self._begin_anew(session, peer)
+            ended, session = self._begin_anew(session, peer, contest)
+        elif not session.is_newcomer and self.contests.may_begin(session, peer):
+            ended, session = self._continue(session, latest, contest)
         outputs = [*ended, *session.connect(frame, peer, now)]
         self._client_table.enter(session)
         return [*effects, SessionOutput(client_id, outputs)]
@@ -225,8 +228,8 @@ class Acceptor:
 
     def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame from where a client is said to be."""
-        if isinstance(frame, Pingreq) and frame.client_id:  # says it again
-            session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+        if _says_where(frame):
+            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
             outputs = session.receive(frame, now)
         else:
             self._client_table.leave_address(session)
@@ -245,33 +248,57 @@ class Acceptor:
         self.contests.leave_address(former)
         return [FormerOutput(former.client_id, former.displace())]
 
-    def _begin_anew(self, former: Session, peer: Peer) -> tuple[list[Output], Session]:
+    def _begin_anew(
+        self, former: Session, peer: Peer, before: Contest | None
+    ) -> tuple[list[Output], Session]:
         """A clean session for a known client, in place of the former one or, as long as it is not
-        known who says that, beside it.
+        known who says that, beside it. `before`: the contest that has just ended.
         """
         client_id = former.client_id
         if peer == former.peer:
             ended = self.discard(former)
             successor = self._sessions[client_id] = self._successor(former)
             return ended, successor
+        return self._begin_beside(former, before)
+
+    def _begin_beside(
+        self, former: Session, before: Contest | None
+    ) -> tuple[list[Output], Session]:
+        """A session for what is said in the client's name elsewhere."""
+        client_id = former.client_id
         held = self._downlink.hold(former)
         former.held = ()  # its client is told again when it asks again
         newcomer = self._sessions[client_id] = self._successor(former, POSITIONS_APART)
         self._client_table.formers[client_id] = former
-        self.contests.begin(former, newcomer)
+        self.contests.begin(former, newcomer, before)
+        return held, newcomer
+
+    def _continue(
+        self, former: Session, latest: Session, before: Contest | None
+    ) -> tuple[list[Output], Session]:
+        """The client is said to go on elsewhere with what it has; `latest`: what it did last."""
+        held, newcomer = self._begin_beside(former, before)
+        newcomer.continue_from(former, latest)
+        self._downlink.continue_from(former, newcomer)
         return held, newcomer
 
     def _receive_newcomer(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame of one that connected in another one's name, or returned to another address."""
         contest = self.contests.of(session.client_id)
         assert contest is not None, "it is a newcomer"
-        self.contests.judge(contest, session.outbound.answers(frame), now)
+        if not self.contests.judge(contest, session.outbound.answers(frame), now):
+            session.last_received_at = now
+            kind = type(frame).__name__.upper()
+            return [Dropped(Reason.UNPROVEN, session.client_id, f"{kind} as a guess", session.peer)]
         if session.is_address_validated:
+            outputs = session.receive(frame, now)
+        elif _says_where(frame):
+            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
             outputs = session.receive(frame, now)
         else:
             outputs = session.address_validated(frame, now)
         received: list[Output] = [SessionOutput(session.client_id, outputs)]
-        if contest.is_proven and not session.asking():
+        if contest.is_proven and (session.is_continued or not session.asking()):
             received += self._succeed(contest, "who connected elsewhere has shown that it is there")
         return received
 
@@ -280,7 +307,11 @@ class Acceptor:
         contest = self.contests.of(former.client_id)
         assert contest is not None, "it is a former one"
         ended = self.shared_ids.moved(former.client_id, contest.newcomer.peer, former.peer, now)
-        ended += self._dismiss(contest, "the client is heard where it was")
+        before, why = contest.newcomer.state, "the client is heard where it was"
+        ended += self._dismiss(contest, why)
+        if before is not former.state:
+            ended.append(contest.returned(before, why))
+        former.return_topics()
         return [*ended, SessionOutput(former.client_id, former.receive(frame, now))]
 
     def _dismiss(self, contest: Contest, why: str) -> list[Output]:
@@ -298,7 +329,11 @@ class Acceptor:
         self._end_former(contest)
         self._client_table.enter(newcomer)
         dropped = Dropped(Reason.SESSION_ENDED, client_id, why, count=0)
-        return [dropped, *self._ended_former(former), *newcomer.rows()]
+        if newcomer.is_continued:
+            ended = self._downlink.end_former(former)
+        else:
+            ended = self._ended_former(former)
+        return [dropped, *ended, *newcomer.succeed(former)]
 
     def _end_former(self, contest: Contest) -> None:
         former = self.contests.end(contest.former.client_id).former
@@ -317,6 +352,7 @@ class Acceptor:
         if contest.former.state not in ABSENT:
             return []
         self.contests.leave_address(contest.former)
+        contest.former.outbound.forget_offered()
         if not contest.former.clean:
             return []  # it would be kept without the newcomer too
         return self._succeed(contest, "silent where it was, and it connected elsewhere")
@@ -339,13 +375,22 @@ class Acceptor:
         )
 
     def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Output]:
-        """It is there from now on; nothing goes to where it was."""
-        self._client_table.leave_address(session)
+        """It is said to be there from now on."""
+        effects: list[Output] = []
         rebound = Rebound(session.client_id, session.peer, peer)
+        contest = self.contests.of(session.client_id)
+        latest = session
+        if contest is not None:
+            effects += self._dismiss(contest, "it wakes up elsewhere")
+            session = contest.former
+        self._client_table.leave_address(session)
+        held: list[Output] = []
+        if peer != session.peer or session.state in ABSENT:
+            held, session = self._continue(session, latest, contest)
         moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
-        outputs = [rebound, *moved, *session.receive(frame, now)]
+        outputs = [*held, rebound, *moved, *session.receive(frame, now)]
         self._client_table.enter(session)
-        return [SessionOutput(session.client_id, outputs)]
+        return [*effects, SessionOutput(session.client_id, outputs)]
 
     def receive_qos_minus_one(
         self, frame: Publish, peer: Peer, session: Session | None, now: float
@@ -440,7 +485,7 @@ class Acceptor:
         ends with the newcomer ends first.
         """
         outputs = self._downlink.forget(session)
-        for output in session.end():
+        for output in session.end_beside() if session.is_continued else session.end():
             if isinstance(output, UnsubscribeFrom):
                 outputs += self._downlink.unsubscribe(output)
             else:
@@ -450,7 +495,8 @@ class Acceptor:
         assert contest is not None, "it is a newcomer"
         self._end_former(contest)
         former = self._sessions[session.client_id] = contest.former
-        former.topics.skip_to(session.next_topic_id)
+        if not session.is_continued:
+            former.topics.skip_to(session.next_topic_id)
         self._downlink.reinstate(former)
         if former.state in ABSENT:
             self._client_table.note_absence(former, session.last_received_at)
@@ -458,6 +504,11 @@ class Acceptor:
             self._client_table.enter(former)
             self._client_table.schedule(former)
         return outputs
+
+
+def _says_where(frame: Frame) -> bool:
+    """Whether this only says again where the client is, which proves nothing."""
+    return isinstance(frame, Pingreq) and bool(frame.client_id)
 
 
 def _disconnect(peer: Peer) -> Send:

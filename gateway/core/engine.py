@@ -85,7 +85,7 @@ from gateway.core.operator import Operator
 from gateway.core.options import EngineOptions as EngineOptions
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import ClientId, Exchanges, StateRecords
+from gateway.core.state_records import ClientId, Exchanges, State, StateRecords
 from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
@@ -407,7 +407,7 @@ class Engine:
                     else:
                         effects += self._apply(output.then, now)
                 case StateChanged():
-                    effects.append(output)
+                    effects.append(self._contests.seen(output))
                     effects += self._state_changed(output, now)
                 case UpstreamUp():
                     effects.append(output)
@@ -486,7 +486,7 @@ class Engine:
                         effects.append(each)
                     effects += self._apply(self._acceptor.former_moved(each.client_id, now), now)
                 case PublishWill() if is_same_device:
-                    pass
+                    self._contests.hold_will(output.client_id)
                 case _:
                     effects += self._apply([each], now)
         former = self.client_table.formers.get(output.client_id)
@@ -509,20 +509,24 @@ class Engine:
                 return self._apply_session(session, session.admitted(output, now), now)
             case DeliverySaved():
                 former = self.client_table.formers.get(output.client_id)
+                effects: list[Effect] = []
                 if former is not None and output.position < former.outbound.next_position:
                     kept = FormerOutput(output.client_id, former.kept(output, now))
-                    return self._apply_former(kept, now)
+                    effects = self._apply_former(kept, now)
+                    if not self.sessions[output.client_id].is_continued:
+                        return effects
                 session = self.sessions.get(output.client_id)
                 if session is None:
-                    return []
-                return self._apply_session(session, session.kept(output, now), now)
+                    return effects
+                return effects + self._apply_session(session, session.kept(output, now), now)
             case ReleaseRecorded():
                 session = self.sessions.get(output.client_id)
-                former = self.client_table.formers.get(output.client_id)
-                if former is not None and former.inbound.is_releasing(output.message_id):
-                    session = former
                 if session is None:
                     return []
+                former = self.client_table.formers.get(output.client_id)
+                if former is not None and not session.is_continued:
+                    is_former = former.inbound.is_releasing(output.message_id)
+                    session = former if is_former else session
                 return self._apply(session.released(output.message_id, now), now)
             case SubscriptionSaved():
                 return self._apply(self.downlink.subscription_saved(output.asked, now), now)
@@ -543,6 +547,12 @@ class Engine:
             return []
         session = self.sessions[output.client_id]
         self.client_table.leave_address(session)
+        if session.is_newcomer and output.after is State.DISCONNECTED:
+            will = self._contests.left_in_order(output.client_id)
+            effects = self._apply(self._acceptor.discard(session), now)
+            if will is not None:
+                effects += self._apply([PublishWill(will.reading(output.client_id, now))], now)
+            return effects
         if session.clean or session.is_newcomer:
             return self._apply(self._acceptor.discard(session), now)
         self.client_table.note_absence(session, now)

@@ -34,6 +34,7 @@ from gateway.core.session.session import Session
 from gateway.core.uplink.uplink import Uplink
 from gateway.core.values import Message, Reading
 from gateway.frames import Puback, Pubrec
+from tests.simulation.attack_mutants import ATTACK_MUTANTS
 from tests.simulation.bounds import BOUNDED
 from tests.simulation.downlink_watch import IN_ORDER as COMMANDS_IN_ORDER
 from tests.simulation.downlink_watch import (
@@ -293,6 +294,7 @@ MUTANTS = (
     *LATE_MUTANTS,
     *STANDSTILL_MUTANTS,
     *ENDING_MUTANTS,
+    *ATTACK_MUTANTS,
 )
 
 

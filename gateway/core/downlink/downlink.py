@@ -55,7 +55,7 @@ from gateway.core.events import (
 from gateway.core.message_expiry import Expiry, ExpiryClock
 from gateway.core.mqtt.session import UP, MqttSession
 from gateway.core.session.options import SessionOptions
-from gateway.core.session.session import LISTENING, Session
+from gateway.core.session.session import ABSENT, LISTENING, Session
 from gateway.core.state_records import (
     ClientId,
     RetainedRecord,
@@ -157,6 +157,17 @@ class Downlink:
         self._rename(session, session.client_id, former_name(session.client_id))
         return effects
 
+    def continue_from(self, former: Session, session: Session) -> None:
+        """A session beside a former one hears what that hears (`hold`)."""
+        client_id = session.client_id
+        name = former_name(client_id)
+        for topic_filter, qos in session.filters.items():
+            self.subscriptions.ask(topic_filter, qos)  # it is covered already
+            self.subscriptions.join(client_id, topic_filter, qos)
+            since = self._newcomers.get((name, topic_filter))
+            if since is not None:
+                self._newcomers[client_id, topic_filter] = since
+
     def reinstate(self, session: Session) -> None:
         """The session is its client's again."""
         self._rename(session, former_name(session.client_id), session.client_id)
@@ -193,8 +204,9 @@ class Downlink:
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         answer += session.topic_told(now)
-        self._welcome(asked, now)
+        self._welcome(asked.client_id, asked.topic_filter, now)
         retained = self.retained.matching(asked.topic_filter, asked.qos, now)
+        answer += self._join_former(session, asked, retained, now)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Output] = []
         for message in retained:
@@ -360,9 +372,26 @@ class Downlink:
         self._newcomers.pop((client_id, topic_filter), None)
         return self.subscriptions.leave(client_id, topic_filter)
 
-    def _welcome(self, asked: SubscribeTo, now: float) -> None:
+    def _join_former(
+        self, session: Session, asked: SubscribeTo, retained: list[Message], now: float
+    ) -> list[Output]:
+        """What a client subscribes to where it is said to be, it hears where it was as well."""
+        former = self._clients.formers.get(asked.client_id)
+        if former is None or not session.is_continued or asked.topic_filter in former.filters:
+            return []
+        name = former_name(asked.client_id)
+        self.subscriptions.ask(asked.topic_filter, asked.qos)  # it is covered already
+        self.subscriptions.join(name, asked.topic_filter, asked.qos)
+        former.subscribed_elsewhere(asked.topic_filter, asked.qos)
+        self._welcome(name, asked.topic_filter, now)
+        given: list[Output] = []
+        for message in retained:
+            given += self._hand_over(former, message, asked.qos, now, is_held=False)
+        return [FormerOutput(asked.client_id, given)] if given else []
+
+    def _welcome(self, client_id: ClientId, topic_filter: str, now: float) -> None:
         self._forget_old_newcomers(now)
-        key = asked.client_id, asked.topic_filter
+        key = client_id, topic_filter
         self._newcomers.pop(key, None)
         self._newcomers[key] = now if self._is_up() else inf
 
@@ -388,17 +417,29 @@ class Downlink:
         sessions, schedule = self._sessions, self._clients.schedule
         message = Message(message.topic, message.payload, expiry=message.expiry)
         for client_id, _ in matches:
-            session = sessions.get(client_id) or self._session(client_id)
+            session = sessions.get(client_id)
+            if session is None:
+                session = self._session(client_id)
+                effects += self._deliver_former(session, message, now)
+                schedule(session)
+                continue
             sent = session.deliver(message, now)
-            if session.client_id is not client_id and session.client_id != client_id:
-                effects.append(FormerOutput(session.client_id, sent))
-            elif len(sent) > 1:
+            if len(sent) > 1:
                 effects.append(SessionOutput(client_id, sent))
             else:
                 effects += sent
             schedule(session)
         self.delivered[0] += len(matches)
         return effects
+
+    def _deliver_former(self, former: Session, message: Message, now: float) -> list[Output]:
+        """At QoS 0. It is for the client once, here or where the client is said to be."""
+        if former.state in ABSENT:
+            return []
+        sent = former.deliver(message, now)
+        if self._sessions[former.client_id].state in LISTENING:
+            former.outbound.offer_last()
+        return [FormerOutput(former.client_id, sent)]
 
     def _deliver_surely(self, publication: Publication, now: float) -> list[Output]:
         """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
@@ -447,6 +488,10 @@ class Downlink:
         """A client's copy of what the broker sent at QoS 1 or 2."""
         session = self._session(client_id)
         self.delivered[message.qos] += 1
+        if message.qos == 0 and session.client_id != client_id:
+            sent = self._deliver_former(session, message, now)
+            self._clients.schedule(session)
+            return sent
         if message.qos == 0:
             sent = session.deliver(message, now)
         else:

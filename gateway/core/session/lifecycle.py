@@ -35,7 +35,14 @@ from gateway.core.session.states import Input, Interrupted, after
 from gateway.core.session.subscribing import Subscribing
 from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, TopicRegistry
 from gateway.core.session.will import Will, WillHandshake
-from gateway.core.state_records import ClientId, ClientRecord, SessionDeleted, SessionRecord, State
+from gateway.core.state_records import (
+    ClientId,
+    ClientRecord,
+    SessionDeleted,
+    SessionRecord,
+    State,
+    SubscriptionDeleted,
+)
 from gateway.core.values import Peer
 from gateway.frames import Connack, Connect, Pingresp, ReturnCode
 
@@ -63,6 +70,7 @@ class SessionLifecycle:
         "former",
         "held",
         "inbound",
+        "is_continued",
         "keep_alive_s",
         "last_received_at",
         "noted",
@@ -98,6 +106,7 @@ class SessionLifecycle:
         self.held: tuple[Output, ...] = ()  # and which frames to it wait for the disk
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.former: SessionLifecycle | None = None  # beside which it is (clients/contests.py)
+        self.is_continued = False  # whether it goes on with what the former one has
         self.clean = False
         self.keep_alive_s = 0
         self.sleep_s = 0
@@ -153,6 +162,26 @@ class SessionLifecycle:
             self.outbound.listen_from(send_at)
         elif self.state is State.ASLEEP:
             self._supervise(self.sleep_s)
+
+    def continue_from(self, former: SessionLifecycle, latest: SessionLifecycle) -> None:
+        """This session goes on, elsewhere, with what `former` has, and beside it: the names and
+        numbers of topics and what is known of the client's readings are the same ones for both,
+        queue and subscriptions are copies. What the client does, by the `latest` that is known.
+        """
+        self._topics, self.inbound = former._topics, former.inbound
+        self.outbound = Outbound(self._topics, self._options, self.outbound.next_position)
+        self.outbound.continue_from(former.outbound)
+        self._subscribing = Subscribing(self._topics, self._options)
+        self._subscribing.continue_from(former._subscribing)
+        if former.will is not None:
+            self._open_will_handshake().will = former.will
+        self.is_continued = True
+        self.clean = former.clean
+        self.state = State.ASLEEP if latest.state is State.AWAKE else latest.state
+        self.keep_alive_s, self.sleep_s = latest.keep_alive_s, latest.sleep_s
+        self.silence_max_s = latest.silence_max_s
+        self.last_received_at = latest.last_received_at
+        self.noted = latest.noted
 
     # For who looks
 
@@ -215,15 +244,30 @@ class SessionLifecycle:
         self._row = digest
         return [Save(row)]
 
-    def rows(self) -> list[Output]:
-        """All its rows, of a session of which none was saved."""
+    def succeed(self, former: SessionLifecycle) -> list[Output]:
+        """The former session is over, and this one is saved from now on: all its rows, but what it
+        has in common with that one.
+        """
         self._row = None
         client_id = self.client_id
+        if not self.is_continued:
+            return [
+                *self._changed_row(),
+                *self._topics.rows(client_id),
+                *self._subscribing.rows(client_id),
+                *self.outbound.rows(client_id),
+            ]
+        self.is_continued = False
+        ended: list[Output] = [
+            Save(SubscriptionDeleted(client_id, topic_filter))
+            for topic_filter in former.filters
+            if topic_filter not in self._subscribing
+        ]
         return [
+            *ended,
+            *self.outbound.succeed(former.outbound, client_id),
             *self._changed_row(),
-            *self._topics.rows(client_id),
             *self._subscribing.rows(client_id),
-            *self.outbound.rows(client_id),
         ]
 
     def _gone(self) -> list[Output]:
@@ -398,8 +442,20 @@ class SessionLifecycle:
         return effects if self.clean else effects + self._changed_row()
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Output]:
-        wills = [] if self.will is None else [PublishWill(self.will.reading(self.client_id, now))]
+        wills: list[Output] = []
+        if self.will is not None and not self._is_will_of_former():
+            wills.append(PublishWill(self.will.reading(self.client_id, now)))
         return self._leave(given, detail, wills)
+
+    def _is_will_of_former(self) -> bool:
+        """Whether silence where the client was decides on the will."""
+        former = self.former
+        return former is not None and former.state not in ABSENT and self.will is former.will
+
+    def forget_will(self) -> None:
+        """The client has left in order, elsewhere."""
+        if self._will_handshake is not None:
+            self._will_handshake.will = None
 
     def _silent(self, now: float, returned_at: float) -> list[Output]:
         detail = f"silent for {now - self.last_received_at:.0f} s"

@@ -36,6 +36,7 @@ times, then dropped and counted: it must not stand before the others for ever. B
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from gateway.core.drop_reasons import Reason
@@ -60,12 +61,14 @@ from gateway.core.session.outbox import (
     Outbox,
     Outstanding,
     Queued,
+    SharedPositions,
     Stage,
     cost_of,
     dropped_as_over,
     gone,
     let_go,
     message_id_of,
+    offered,
     publish_frame,
     row,
     saving,
@@ -101,8 +104,15 @@ class Outbound(Egress):
     """Sends one message after the other, as far as the client listens."""
 
     __slots__ = (
-        "_durable_to", "_outbox", "_restored_to", "_topics", "enough_at", "given_up",
-        "next_position", "outstanding",
+        "_durable_to",
+        "_next_position",
+        "_outbox",
+        "_restored_to",
+        "_shared_positions",
+        "_topics",
+        "enough_at",
+        "given_up",
+        "outstanding",
     )  # fmt: skip
 
     def __init__(
@@ -113,10 +123,17 @@ class Outbound(Egress):
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
         self._restored_to = NOWHERE  # the highest one of a previous run
-        self.next_position = next_position
+        self._next_position = next_position
+        self._shared_positions: SharedPositions | None = None  # while two queues are the client's
         self.outstanding: Outstanding | None = None
         self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
         self.given_up: GivenUp | None = None
+
+    @property
+    def next_position(self) -> int:
+        """The one that no message has had yet."""
+        shared = self._shared_positions
+        return self._next_position if shared is None else shared.next_position
 
     @property
     def waiting(self) -> int:
@@ -176,7 +193,7 @@ class Outbound(Egress):
             if obstacle is not None:
                 dropped = Dropped(obstacle, client_id, message.topic)
                 return [dropped, *let_go(client_id, publication)]
-        current = self._begin(message, self._take_position(), publication, now)
+        current = self._begin(message, self._take_position(message), publication, now)
         if message.qos == 0:
             return self._publish(current, client_id, peer, now)
         kept = saving(client_id, current)
@@ -197,7 +214,7 @@ class Outbound(Egress):
         effects: list[Output] = []
         queued = Queued(message, NOWHERE, publication)
         if message.qos:
-            queued.position = self._take_position()
+            queued.position = self._take_position(message)
             effects += saving(client_id, queued)
         self._outbox.put(queued)
         over = self._outbox.take_over(now)
@@ -404,20 +421,87 @@ class Outbound(Egress):
             effects += let_go(client_id, queued.publication)
         return effects
 
-    def rows(self, client_id: ClientId) -> list[Output]:
-        """Of all that waits here and is not for later (`saving`), to be saved."""
+    @property
+    def queue(self) -> list[Queued | Outstanding]:
+        """All that waits, in order, the one under way included."""
         waiting: list[Queued | Outstanding] = [*(self._outbox or ())]
+        return waiting if self.outstanding is None else [self.outstanding, *waiting]
+
+    def rows(self, client_id: ClientId, saved: frozenset[int] = frozenset()) -> list[Output]:
+        """Of all that waits here and is not for later (`saving`), to be saved. Those at `saved`
+        positions are, in the queue that this one takes the place of.
+        """
         current = self.outstanding
-        if current is not None:
-            waiting.insert(0, current)
         rows: list[Output] = []
-        for queued in waiting:
-            rows += saving(client_id, queued) if queued.message.qos else []
+        for queued in self.queue:
+            if queued.message.qos and queued.position not in saved:
+                rows += saving(client_id, queued)
         if current is not None and current.stage in (RELEASING, PUBCOMP):
             received = row(client_id, current)
             received.is_released = True
             rows.append(Save(received))
         return rows
+
+    def continue_from(self, former: Outbound) -> None:
+        """What waits in another queue of the client waits here as well."""
+        self._shared_positions = former._shared_positions = SharedPositions(former.next_position)
+        outbox = Outbox(self._options)
+        for each in offered(former.queue):
+            if isinstance(each, Outstanding):
+                self.outstanding = replace(each)
+            else:
+                outbox.put(each)
+        self._outbox = outbox if outbox else None
+        self._durable_to, self._restored_to = former._durable_to, former._restored_to
+        self.given_up = former.given_up
+
+    def succeed(self, former: Outbound, client_id: ClientId) -> list[Output]:
+        """The queue that this one continues is over: what it has more leaves it, what this one has
+        more is saved.
+        """
+        own = {each.position for each in self.queue}
+        saved = frozenset(each.position for each in former.queue)
+        effects: list[Output] = []
+        for each in former.queue:
+            if each.position in own:
+                effects += let_go(client_id, each.publication)
+            else:
+                effects += gone(client_id, each)
+        self._end_sharing()
+        return effects + self.rows(client_id, saved)
+
+    def take_back(self, former: Outbound) -> None:
+        """This queue ends, and the one that it continues does not: what waits here of QoS 0 was not
+        sent, and what is under way was.
+        """
+        for each in self.queue:
+            if not each.message.qos:
+                each.is_offered = False
+        current, first = self.outstanding, former.queue[:1]
+        if current is not None and current.published and first:
+            first[0].is_offered |= first[0].position == current.position
+        former._end_sharing()
+
+    def _end_sharing(self) -> None:
+        self._next_position = self.next_position
+        self._shared_positions = None
+
+    def forget_offered(self) -> None:
+        """The client is not here any more: what went elsewhere at QoS 0 is not sent again."""
+        outbox = self._outbox
+        for queued in outbox.take_all() if outbox is not None else ():
+            if outbox is not None and (queued.message.qos or not queued.is_offered):
+                outbox.put(queued)
+        current = self.outstanding
+        if current is not None and not current.message.qos and current.is_offered:
+            self.outstanding = None
+            self.due_at = None
+
+    def offer_last(self) -> None:
+        """What was queued last went to where the client is said to be."""
+        queue = self.queue
+        if queue:
+            queue[-1].is_offered = True
 
     def answers(self, frame: Frame) -> bool | None:
         """Whether this acknowledges what is under way, by its message id; None for what does not
@@ -437,7 +521,7 @@ class Outbound(Egress):
             next_position = max(next_position, self._durable_to + 1)
         # Rows that were lost with the power used less than a block. Ids begin anywhere, but ahead:
         # to a client that counts ours, as our firmware does, half of all ids are behind.
-        self.next_position = next_position + POSITIONS_BLOCK + self.next_position % AHEAD_MAX
+        self._next_position = next_position + POSITIONS_BLOCK + self._next_position % AHEAD_MAX
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
@@ -529,8 +613,9 @@ class Outbound(Egress):
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
                 return [Dropped(obstacle, client_id, message.topic), *gone(client_id, queued)]
-        position = queued.position if message.qos else self._take_position()
+        position = queued.position if message.qos else self._take_position(message)
         current = self._begin(message, position, queued.publication, now)
+        current.published |= queued.is_offered
         return self._publish(current, client_id, peer, now)
 
     def _obstacle(self, topic: str) -> Reason | None:
@@ -583,6 +668,7 @@ class Outbound(Egress):
         if current.is_over(now):
             return self._drop_over(current, client_id, peer, now)
         current.since = now
+        current.tries = 0
         return self._publish(current, client_id, peer, now)
 
     def _drop_over(
@@ -672,7 +758,10 @@ class Outbound(Egress):
         is_received = current.stage is RELEASING or current.stage is PUBCOMP
         return current if current.published and not is_received else None
 
-    def _take_position(self) -> int:
-        position = self.next_position
-        self.next_position = position + 1
+    def _take_position(self, message: Message) -> int:
+        shared = self._shared_positions
+        if shared is not None:
+            return shared.take(message)
+        position = self._next_position
+        self._next_position = position + 1
         return position

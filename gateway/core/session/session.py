@@ -207,7 +207,7 @@ class Session(SessionLifecycle):
         """A reading is in the broker's hands (or on disk): acknowledge it."""
         outputs = self.inbound.acknowledged(reading, self.peer, self.last_received_at)
         former = self.former
-        if outputs or former is None:
+        if outputs or former is None or self.is_continued:
             return outputs
         return former.inbound.acknowledged(reading, former.peer, former.last_received_at)
 
@@ -215,7 +215,7 @@ class Session(SessionLifecycle):
         """A reading cannot go on: its sensor keeps it."""
         outputs = self.inbound.refused(reading, return_code, self.peer)
         former = self.former
-        if outputs or former is None:
+        if outputs or former is None or self.is_continued:
             return outputs
         return former.inbound.refused(reading, return_code, former.peer)
 
@@ -258,6 +258,14 @@ class Session(SessionLifecycle):
         """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
         return self.clean and self.state is State.CONNECTING and self.will is None
 
+    def subscribed_elsewhere(self, topic_filter: str, qos: int) -> None:
+        """The client has subscribed where it is said to be."""
+        self._subscribing.put(topic_filter, qos)
+
+    def return_topics(self) -> None:
+        """What is known of topics by now was perhaps not said to this client."""
+        self._topics.start_connection()
+
     def take_over(self) -> None:
         """It takes the place of one whose client was here, and may not know of it."""
         self._interrupted = ENDED
@@ -266,12 +274,18 @@ class Session(SessionLifecycle):
         """Nobody answers what it has asked to subscribe to."""
         return self._subscribing.withdraw(self.client_id)
 
+    def end_beside(self) -> list[Output]:
+        """A session that went on with what its former one has is over, and that one is not."""
+        if self.former is not None:
+            self.outbound.take_back(self.former.outbound)
+        return [*self._unsubscribed(), *self.outbound.end(self.client_id)]
+
+    def _unsubscribed(self) -> list[Output]:
+        return [UnsubscribeFrom(self.client_id, each) for each in self._subscribing.filters]
+
     def end(self) -> list[Output]:
         """The session is over for good: nothing of it stays."""
-        effects: list[Output] = [
-            UnsubscribeFrom(self.client_id, topic_filter)
-            for topic_filter in self._subscribing.filters
-        ]
+        effects = self._unsubscribed()
         if self.outbound.waiting:
             count = self.outbound.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))

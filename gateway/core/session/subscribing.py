@@ -154,6 +154,11 @@ class Subscribing(QosTable):
         self.pop(topic_filter)
         self._topics.unspell(topic_filter)
 
+    def continue_from(self, former: Subscribing) -> None:
+        """What another session of the client hears, this one hears as well."""
+        for name, qos in former.items():
+            self.put(name, qos)
+
     def restore(self, saved: list[SubscriptionRecord]) -> None:
         """Subscriptions of a former life, as the client spelt them."""
         for each in saved:
