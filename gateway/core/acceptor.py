@@ -286,8 +286,11 @@ class Acceptor:
         """A frame of one that connected in another one's name, or returned to another address."""
         contest = self.contests.of(session.client_id)
         assert contest is not None, "it is a newcomer"
-        if not self.contests.judge(contest, session.outbound.answers(frame), now):
+        answers = session.outbound.answers(frame)
+        if not self.contests.judge(contest, answers, now):
             session.last_received_at = now
+            if answers:
+                session.outbound.wait_on(now)
             kind = type(frame).__name__.upper()
             return [Dropped(Reason.UNPROVEN, session.client_id, f"{kind} as a guess", session.peer)]
         if session.is_address_validated:
@@ -384,9 +387,7 @@ class Acceptor:
             effects += self._dismiss(contest, "it wakes up elsewhere")
             session = contest.former
         self._client_table.leave_address(session)
-        held: list[Output] = []
-        if peer != session.peer or session.state in ABSENT:
-            held, session = self._continue(session, latest, contest)
+        held, session = self._continue(session, latest, contest)
         moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
         outputs = [*held, rebound, *moved, *session.receive(frame, now)]
         self._client_table.enter(session)
@@ -484,17 +485,19 @@ class Acceptor:
         """It is over, and the former session is its client's again, under the same names: so what
         ends with the newcomer ends first.
         """
+        contest = self.contests.of(session.client_id)
+        assert contest is not None, "it is a newcomer"
+        former = contest.former
         outputs = self._downlink.forget(session)
-        for output in session.end_beside() if session.is_continued else session.end():
+        ended = session.end_beside(former) if session.is_continued else session.end()
+        for output in ended:
             if isinstance(output, UnsubscribeFrom):
                 outputs += self._downlink.unsubscribe(output)
             else:
                 outputs.append(output)
         self._client_table.forget(session)
-        contest = self.contests.of(session.client_id)
-        assert contest is not None, "it is a newcomer"
         self._end_former(contest)
-        former = self._sessions[session.client_id] = contest.former
+        self._sessions[session.client_id] = former
         if not session.is_continued:
             former.topics.skip_to(session.next_topic_id)
         self._downlink.reinstate(former)

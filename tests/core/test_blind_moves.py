@@ -12,6 +12,7 @@ import mqtt5
 import pytest
 
 from gateway.core.addresses import address_behind
+from gateway.core.effects import StateChanged
 from gateway.core.session.options import SessionOptions
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
@@ -273,3 +274,112 @@ def test_a_node_behind_another_forwarder_is_at_another_address() -> None:
     for frame in (CLEAN, HERE_AGAIN, Disconnect(), Pingreq(b"s1"), Disconnect()):
         bench.say(away, frame)
     assert published(bench.say(home, Pingreq(b"s1"))) == [(b"0", 1, False)]
+
+
+def with_will(bench: StateBench, at: bytes, keep_alive_s: int, *, clean: bool) -> None:
+    connect = Connect(b"s1", keep_alive_s, will=True, clean_session=clean)
+    assert bench.say(at, connect) == [WillTopicReq()]
+    assert bench.say(at, WillTopic(b"lw", 1)) == [WillMsgReq()]
+    assert bench.say(at, WillMsg(b"mine"))[0] == Connack(0)
+
+
+def test_one_that_moves_and_leaves_in_order_with_the_same_will_has_left() -> None:
+    bench = StateBench()
+    with_will(bench, HOME, 60, clean=False)
+    with_will(bench, AWAY, 60, clean=False)
+    assert bench.say(AWAY, Disconnect()) == [Disconnect()]
+    bench.seen()
+    later(bench, 100)
+    assert bench.engine.sessions[S1].state is State.LOST
+    assert wills(bench) == []
+
+
+def test_who_leaves_in_its_name_does_not_keep_its_will_back() -> None:
+    """It was silent meanwhile, and who came in its name had its will, but had not given it."""
+    bench = StateBench()
+    with_will(bench, HOME, 60, clean=False)
+    bench.say(HOME, Disconnect(60))
+    bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
+    later(bench, 100)
+    bench.seen()
+    bench.news.clear()
+    bench.say(AWAY, Disconnect())
+    assert wills(bench) == [b"mine"]
+    assert [change.after for change in bench.told(StateChanged)] == [State.LOST]
+    assert bench.engine.sessions[S1].state is State.LOST
+
+
+def test_nor_does_who_moves_on_in_its_name() -> None:
+    bench = StateBench()
+    with_will(bench, HOME, 60, clean=False)
+    bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
+    later(bench, 100)
+    bench.say(THIRD, Connect(b"s1", 600, clean_session=False), Pingreq())
+    bench.seen()
+    bench.say(THIRD, Disconnect())
+    assert wills(bench) == [b"mine"]
+
+
+def test_a_clean_session_that_is_silent_gives_way_with_its_will() -> None:
+    bench = StateBench()
+    with_will(bench, HOME, 60, clean=True)
+    bench.say(HOME, Disconnect(60))
+    assert bench.say(AWAY, Pingreq(b"s1")) == [Pingresp()]
+    assert bench.say(AWAY, Connect(b"s1", 600, clean_session=False)) == [Connack(0)]
+    bench.seen()
+    later(bench, 100)
+    assert not bench.engine.client_table.formers
+    assert wills(bench) == []
+    later(bench, 900)
+    assert wills(bench) == [b"mine"]
+
+
+def test_what_it_subscribes_to_elsewhere_it_hears_where_it_was_as_well() -> None:
+    bench = asleep(messages=0)
+    moved(bench)
+    bench.join(b"s2", at=b"other")
+    bench.subscribe(b"other", b"more", qos=1)
+    bench.publishes("more", b"kept", qos=1, retain=True, by="more")
+    assert isinstance(bench.subscribe(AWAY, b"more", qos=1, message_id=9)[0], Suback)
+    assert bench.engine.client_table.formers[S1].filters == {"cmd": 1, "more": 1}
+    bench.restart()
+    assert bench.engine.sessions[S1].filters == {"cmd": 1, "more": 1}
+    assert fetched(bench) == [b"kept"]
+
+
+def test_one_that_has_nothing_and_is_away_is_where_it_says() -> None:
+    bench = StateBench()
+    bench.join(b"s1", at=HOME, clean=False)
+    bench.say(HOME, Disconnect())
+    assert bench.say(AWAY, Connect(b"s1", 60)) == [Connack(0)]
+    assert not bench.engine.client_table.formers
+    assert bench.say(AWAY, Disconnect()) == [Disconnect()]
+    assert bench.engine.sessions[S1].state is State.DISCONNECTED
+
+
+def test_an_answer_of_a_moment_ago_is_no_guess() -> None:
+    bench = asleep(messages=2)
+    (first,) = bench.say(HOME, Pingreq(b"s1"))
+    assert isinstance(first, Publish)
+    bench.say(HOME, Puback(1, first.message_id, 0))
+    moved(bench)
+    bench.say(AWAY, Puback(1, first.message_id, 0))
+    assert bench.engine.client_table.formers
+    bench.say(AWAY, Puback(1, first.message_id + 1, 0))
+    assert not bench.engine.client_table.formers
+
+
+def test_while_answers_do_not_count_a_message_is_repeated_and_not_given_up() -> None:
+    bench = asleep()
+    (_, message) = bench.say(AWAY, Connect(b"s1", 600, clean_session=False))
+    assert isinstance(message, Publish)
+    right = Puback(1, message.message_id, 0)
+    bench.say(AWAY, Puback(1, 999, 0))
+    for _ in range(5):
+        later(bench, 10)
+        bench.say(AWAY, right)
+        assert bench.engine.sessions[S1].outbound.waiting == 1
+    later(bench, 10)
+    bench.say(AWAY, right)
+    assert bench.engine.sessions[S1].outbound.waiting == 0
+    assert not bench.engine.client_table.formers

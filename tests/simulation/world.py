@@ -338,7 +338,7 @@ class World:
         self.troubles.moment(type(send.frame).__name__)
         self.readings.said(sensor.plan.client_id, send.frame)
         if not self._is_where_it_was(sensor, send.peer):
-            self.downlink.said(sensor, send.frame)
+            self.downlink.said(sensor, send.frame, send.peer)
         self.clocks.said(sensor, send.frame)
         self.liveness.said(sensor.plan.client_id, send.frame)
         client_id = ClientId(sensor.plan.client_id)
@@ -447,7 +447,8 @@ class World:
                 *engine.sessions.items(),
                 *engine.client_table.formers.items(),
             )
-            if known.outbound.waiting and not self.sensors[client_id].is_done_for
+            if any(not each.is_offered for each in known.outbound.queue)
+            and not self.sensors[client_id].is_done_for
         ]
         if session is None or session.connection is None:
             waits.append("no connection to the broker")

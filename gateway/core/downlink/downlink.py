@@ -437,8 +437,7 @@ class Downlink:
         if former.state in ABSENT:
             return []
         sent = former.deliver(message, now)
-        if self._sessions[former.client_id].state in LISTENING:
-            former.outbound.offer_last()
+        former.outbound.offer_last(message)
         return [FormerOutput(former.client_id, sent)]
 
     def _deliver_surely(self, publication: Publication, now: float) -> list[Output]:

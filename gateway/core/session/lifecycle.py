@@ -267,7 +267,7 @@ class SessionLifecycle:
             *ended,
             *self.outbound.succeed(former.outbound, client_id),
             *self._changed_row(),
-            *self._subscribing.rows(client_id),
+            *self._subscribing.rows(client_id, former.filters),
         ]
 
     def _gone(self) -> list[Output]:
@@ -450,7 +450,7 @@ class SessionLifecycle:
     def _is_will_of_former(self) -> bool:
         """Whether silence where the client was decides on the will."""
         former = self.former
-        return former is not None and former.state not in ABSENT and self.will is former.will
+        return former is not None and former.state not in ABSENT and self.will == former.will
 
     def forget_will(self) -> None:
         """The client has left in order, elsewhere."""

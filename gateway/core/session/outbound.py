@@ -51,6 +51,7 @@ from gateway.core.session.egress_budget import (
 )
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.outbox import (
+    MESSAGE_IDS,
     NOWHERE,
     PUBCOMP,
     RECEIPT,
@@ -96,6 +97,8 @@ PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
 _ACCEPTED = int(ReturnCode.ACCEPTED)
 ROUNDS_MAX = 3
+# Ids of so many messages before the next one may be those of copies on their way.
+RECENT_IDS = 16
 # A client does not ask twice within so many seconds; the network does, by making copies.
 ASKED_AGAIN_S = 1.0
 
@@ -474,8 +477,9 @@ class Outbound(Egress):
         """This queue ends, and the one that it continues does not: what waits here of QoS 0 was not
         sent, and what is under way was.
         """
-        for each in self.queue:
-            if not each.message.qos:
+        unsent = {id(each.message) for each in self.queue}
+        for each in former.queue:
+            if not each.message.qos and id(each.message) in unsent:
                 each.is_offered = False
         current, first = self.outstanding, former.queue[:1]
         if current is not None and current.published and first:
@@ -488,29 +492,32 @@ class Outbound(Egress):
 
     def forget_offered(self) -> None:
         """The client is not here any more: what went elsewhere at QoS 0 is not sent again."""
-        outbox = self._outbox
-        for queued in outbox.take_all() if outbox is not None else ():
-            if outbox is not None and (queued.message.qos or not queued.is_offered):
-                outbox.put(queued)
-        current = self.outstanding
-        if current is not None and not current.message.qos and current.is_offered:
-            self.outstanding = None
-            self.due_at = None
+        if self._outbox is not None:
+            self._outbox.forget_offered()
 
-    def offer_last(self) -> None:
-        """What was queued last went to where the client is said to be."""
+    def offer_last(self, message: Message) -> None:
+        """If this was queued, it has also come for where the client is said to be."""
         queue = self.queue
-        if queue:
+        if queue and queue[-1].message is message:
             queue[-1].is_offered = True
 
     def answers(self, frame: Frame) -> bool | None:
         """Whether this acknowledges what is under way, by its message id; None for what does not
-        say what it acknowledges.
+        say what it acknowledges, or answers a copy of what was under way a moment ago.
         """
         if not isinstance(frame, Regack | Puback | Pubrec | Pubcomp) or not frame.message_id:
             return None
         current = self.outstanding
-        return current is not None and current.message_id == frame.message_id
+        if current is not None and current.message_id == frame.message_id:
+            return True
+        behind = (message_id_of(self.next_position) - frame.message_id) % MESSAGE_IDS
+        return None if behind <= RECENT_IDS else False
+
+    def wait_on(self, now: float) -> None:
+        """The client answers, and that does not count yet: its message is repeated as before."""
+        current = self.outstanding
+        assert current is not None, "it answers what is under way"
+        current.begin_round(now)
 
     def restore(
         self, saved: list[MessageRecord], next_position: int, expiry_clock: ExpiryClock, now: float

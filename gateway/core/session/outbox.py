@@ -107,6 +107,11 @@ class Outstanding:
         self.rounds += 1
         return True
 
+    def begin_round(self, now: float) -> None:
+        """All repeats are to come again."""
+        self.tries = self.rounds = 0
+        self.since = now
+
     def is_congested(self, return_code: int, tries_max: int) -> bool:
         """Whether to wait for the retry timer because the client cannot take it just now."""
         return return_code == ReturnCode.CONGESTION and self.tries < tries_max
@@ -215,6 +220,12 @@ class Outbox:
 
     def take_all(self) -> list[Queued]:
         return [self.take() for _ in range(len(self))]
+
+    def forget_offered(self) -> None:
+        """Leave out what went elsewhere at QoS 0."""
+        for queued in self.take_all():
+            if queued.message.qos or not queued.is_offered:
+                self.put(queued)
 
     def take_over(self, now: float) -> list[Queued]:
         """Those whose time is over, if room is needed."""

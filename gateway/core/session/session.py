@@ -274,10 +274,9 @@ class Session(SessionLifecycle):
         """Nobody answers what it has asked to subscribe to."""
         return self._subscribing.withdraw(self.client_id)
 
-    def end_beside(self) -> list[Output]:
+    def end_beside(self, former: Session) -> list[Output]:
         """A session that went on with what its former one has is over, and that one is not."""
-        if self.former is not None:
-            self.outbound.take_back(self.former.outbound)
+        self.outbound.take_back(former.outbound)
         return [*self._unsubscribed(), *self.outbound.end(self.client_id)]
 
     def _unsubscribed(self) -> list[Output]:

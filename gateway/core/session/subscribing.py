@@ -16,6 +16,7 @@ Full: `subscriptions_max` filters for a client; a further one is answered with c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.core.drop_reasons import Reason
@@ -117,9 +118,12 @@ class Subscribing(QosTable):
             topic_id=_echoed_id(frame),
         )
 
-    def rows(self, client_id: ClientId) -> list[Output]:
-        """Of all that was fulfilled, to be saved."""
-        return [self._row(client_id, name, qos) for name, qos in self.items()]
+    def rows(self, client_id: ClientId, saved: Mapping[str, int] | None = None) -> list[Output]:
+        """Of all that was fulfilled, to be saved, but for what is `saved` with the same QoS."""
+        saved = saved or {}
+        return [
+            self._row(client_id, name, qos) for name, qos in self.items() if saved.get(name) != qos
+        ]
 
     def withdraw(self, client_id: ClientId) -> list[Output]:
         """No wish is waited for any more; who wants to be answered asks again. Some of them may be
