@@ -42,6 +42,9 @@ from gateway.frames import Connack, Connect, Pingresp, ReturnCode
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
 LISTENING = (State.ACTIVE, State.AWAKE)
 ABSENT = (State.DISCONNECTED, State.LOST)
+# One that is heard so long after its session began is no made-up id of a burst: a sensor that
+# publishes once in some minutes has its place by its second reading.
+PROVEN_AFTER_S = 300.0
 # As what a state is saved that no client can be in after a restart.
 _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
 
@@ -58,6 +61,7 @@ class SessionLifecycle:
         "_subscribing",
         "_topics",
         "_will_handshake",
+        "began_at",
         "clean",
         "client_id",
         "former",
@@ -99,6 +103,7 @@ class SessionLifecycle:
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.former: SessionLifecycle | None = None  # beside which it is (clients/contests.py)
         self.clean = False
+        self.began_at = 0.0  # see `Session.is_proven`
         self.keep_alive_s = 0
         self.sleep_s = 0
         # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
@@ -148,6 +153,7 @@ class SessionLifecycle:
         self._row = hash(row)
         self._saved_state, self._saved_positions = row.state, row.next_position
         self.last_received_at = now
+        self.began_at = now - PROVEN_AFTER_S  # its next frame is one of a client that stayed
         if self.state is State.ACTIVE:
             self._supervise(self.keep_alive_s)
             self.outbound.listen_from(send_at)
@@ -275,7 +281,7 @@ class SessionLifecycle:
 
     def connect_received(self, frame: Connect, now: float) -> list[Output]:
         """CONNECT of a new client, which was answered then, before there was this session."""
-        self.last_received_at = now
+        self.last_received_at = self.began_at = now
         self.keep_alive_s = frame.duration_s
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)

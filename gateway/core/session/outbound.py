@@ -101,8 +101,8 @@ class Outbound(Egress):
     """Sends one message after the other, as far as the client listens."""
 
     __slots__ = (
-        "_durable_to", "_outbox", "_restored_to", "_topics", "enough_at", "given_up",
-        "next_position", "outstanding",
+        "_durable_to", "_first_position", "_outbox", "_restored_to", "_topics", "enough_at",
+        "given_up", "next_position", "outstanding",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +113,7 @@ class Outbound(Egress):
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
         self._restored_to = NOWHERE  # the highest one of a previous run
-        self.next_position = next_position
+        self.next_position = self._first_position = next_position
         self.outstanding: Outstanding | None = None
         self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
         self.given_up: GivenUp | None = None
@@ -128,6 +128,11 @@ class Outbound(Egress):
         """Their size, as `outbox_bytes_max` counts it."""
         size = self._outbox.size_bytes if self._outbox else 0
         return size if self.outstanding is None else size + cost_of(self.outstanding.message)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was for the client that it had to acknowledge, or still is."""
+        return self.next_position != self._first_position
 
     @property
     def has_timer(self) -> bool:
@@ -438,6 +443,7 @@ class Outbound(Egress):
         # Rows that were lost with the power used less than a block. Ids begin anywhere, but ahead:
         # to a client that counts ours, as our firmware does, half of all ids are behind.
         self.next_position = next_position + POSITIONS_BLOCK + self.next_position % AHEAD_MAX
+        self._first_position = self.next_position
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain

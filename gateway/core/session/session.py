@@ -25,7 +25,7 @@ from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
-from gateway.core.session.lifecycle import SessionLifecycle
+from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.will import return_code
@@ -59,6 +59,7 @@ from gateway.frames import (
 )
 
 CONNECT_HEAD_BYTES = 6
+FEW_READINGS = 4  # at QoS 1 and 2; those of QoS 0 are not counted
 # Asked of every datagram: to find a member in its class costs ten times what a name does.
 _ACTIVE = State.ACTIVE
 
@@ -257,6 +258,26 @@ class Session(SessionLifecycle):
     def is_blank(self) -> bool:
         """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
         return self.clean and self.state is State.CONNECTING and self.will is None
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether its end would cost the client something: subscriptions, messages or a will."""
+        waits = self.outbound.waiting > 0 or self._subscribing.is_asking
+        return waits or self.will is not None or len(self._subscribing.filters) > 0
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it never gives way to a client of another host (`clients/host_quota.py`): it is
+        worth keeping, or its client has acknowledged a message, has sent more than a few readings,
+        or was heard for longer than `PROVEN_AFTER_S`.
+        """
+        recent = self.inbound.recent
+        return (
+            self.is_worth_keeping
+            or self.outbound.is_used
+            or (recent is not None and len(recent) > FEW_READINGS)
+            or self.last_received_at - self.began_at > PROVEN_AFTER_S
+        )
 
     def take_over(self) -> None:
         """It takes the place of one whose client was here, and may not know of it."""
