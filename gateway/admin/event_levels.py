@@ -35,8 +35,8 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.HOST_FULL: EventLevel(WARNING, "if they are yours, raise limits.clients_per_host_max"),
     Reason.GAVE_WAY: EventLevel(
         WARNING,
-        "if the sensors of that host are yours, raise limits.clients_max; else find who sends "
-        "from there, and see limits.clients_per_host_max",
+        "raise limits.clients_max if the sensors of that host are yours, else find who sends from "
+        "there and set limits.clients_per_host_max",
     ),
     Reason.MEMORY_SCARCE: EventLevel(WARNING, "see limits.memory_percent_max"),
     Reason.NOT_PERMITTED: EventLevel(
