@@ -15,7 +15,8 @@ places are taken, a new client gets that of an unproven one of the host with the
 says more than CONNECT (`half_open.py`).
 
 While memory is scarce no new client comes in, however long others were absent: what a session
-takes is not given back at once.
+takes is not given back at once. Nor does a client then get more than a few topic names
+(`Session.refuse_name`): two and a half million of them may be registered by 10,000 clients.
 
 With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
 door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most

@@ -28,6 +28,7 @@ from gateway.core.session.lifecycle import LISTENING as LISTENING
 from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
+from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
 from gateway.core.state_records import Exchanges, State, SubscriptionRecord
 from gateway.core.values import Message, Peer, Publication, Reading, SubscribeTo
@@ -59,6 +60,7 @@ from gateway.frames import (
 )
 
 CONNECT_HEAD_BYTES = 6
+NAMES_IF_SCARCE = 16  # topic names of a client, as many as nearly all sensors have
 FEW_READINGS = 4  # at QoS 1 and 2; those of QoS 0 are not counted
 # Asked of every datagram: to find a member in its class costs ten times what a name does.
 _ACTIVE = State.ACTIVE
@@ -111,6 +113,20 @@ class Session(SessionLifecycle):
         if receiver is None:
             return self._out_of_turn(frame)
         return self._until_drained(receiver(self, frame, now), now)
+
+    def refuse_name(self, frame: Register, now: float) -> list[Output]:
+        """Congestion for one name more than the few that each client may have while memory is
+        scarce; nothing for a name that has its number already.
+        """
+        name = text(frame.topic_name)
+        if self.state is not _ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
+            return []
+        if self._topics.has(name):
+            return []
+        self.last_received_at = now
+        detail = f"memory is scarce, and it has {len(self._topics)} topic names"
+        refused = Send(self.peer, Regack(0, frame.message_id, ReturnCode.CONGESTION))
+        return [Dropped(Reason.MEMORY_SCARCE, self.client_id, detail), refused]
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Output]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
