@@ -573,7 +573,7 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "wait", "the network is for the operator to know"),
     Key("memory_percent_max", Integer(10, 100),
         "Of the memory of its control group, or of the machine, used by all together: from then on "
-        "new sensors are told congestion, and so is one with 16 topic names that registers another, "
+        "new sensors are told congestion, so is one with 16 topic names that registers another, "
         "and what would wait in memory goes to disk; 100: never",
         "the kernel ends a process that gets none; what is left is enough for a busy minute"),
 ))
