@@ -77,6 +77,7 @@ MODULES = {
         "client_table",
         "contests",
         "half_open",
+        "host_quota",
         "message_id_starts",
     ),
     "core.downlink": (

@@ -32,6 +32,12 @@ DROPPED: dict[Reason, EventLevel] = {
         INFO, "see mqtt_sn.client_id_bytes_max and mqtt_sn.empty_client_id, or correct the sensor"
     ),
     Reason.CLIENTS_FULL: EventLevel(WARNING, "raise limits.clients_max"),
+    Reason.HOST_FULL: EventLevel(WARNING, "if they are yours, raise limits.clients_per_host_max"),
+    Reason.GAVE_WAY: EventLevel(
+        WARNING,
+        "raise limits.clients_max if the sensors of that host are yours, else find who sends from "
+        "there and set limits.clients_per_host_max",
+    ),
     Reason.MEMORY_SCARCE: EventLevel(WARNING, "see limits.memory_percent_max"),
     Reason.NOT_PERMITTED: EventLevel(
         INFO, "add it to admission.listed, or permit new sensors for a while on the page"

@@ -60,6 +60,7 @@ def engine_options(
         ),
         admission=AdmissionOptions(
             clients_max=limits.clients_max,
+            clients_per_host_max=limits.clients_per_host_max,
             client_id_bytes_max=settings.mqtt_sn.client_id_bytes_max,
             assign_empty_client_id=settings.mqtt_sn.empty_client_id == "assign",
             answers_per_s_max=limits.disconnects_per_s_max,

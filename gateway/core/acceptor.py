@@ -88,9 +88,10 @@ class Acceptor:
         self.admission = Admission(options.admission, client_table.sessions)
         self.discovery = Discovery(options.discovery, self.admission, received)
         self.half_open = HalfOpenClients(
-            options.admission.callers_max,
-            options.admission.handshakes_max,
-            options.session.patience_s,
+            callers_max=options.admission.callers_max,
+            handshakes_max=options.admission.handshakes_max,
+            handshake_s=options.session.patience_s,
+            host_of=options.host_of,
         )
         self.contests = Contests()
         self._message_id_starts = MessageIdStarts(options.message_id_secret)
@@ -146,12 +147,14 @@ class Acceptor:
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self._sessions.get(client_id)
-        refusal = None if session is not None else self.admission.unlisted(client_id, now)
+        refusal = None
+        if session is None:
+            refusal = self.admission.unlisted(client_id, now)
+            refusal = refusal or self._client_table.hosts.refusal(peer)
         refusal = refusal or self.admission.judge(
             frame, len(self._sessions), known=session is not None
         )
-        is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
-        if refusal is not None and not (is_full and self._may_make_room(now)):
+        if refusal is not None and self._gives_way_to(peer, refusal, now) is None:
             return _turned_away(refusal, peer)
         effects: list[Output] = []
         if at_address is None:
@@ -161,6 +164,14 @@ class Acceptor:
         effects += self._displace_former(client_id, peer)
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
+        return effects + self._connect_again(frame, session, peer, now)
+
+    def _connect_again(
+        self, frame: Connect, session: Session, peer: Peer, now: float
+    ) -> list[Output]:
+        """CONNECT in the name of a client that has a session."""
+        client_id = session.client_id
+        effects: list[Output] = []
         if peer != session.peer:
             effects += self.shared_ids.moved(client_id, session.peer, peer, now)
         contest = self.contests.of(client_id)
@@ -199,17 +210,20 @@ class Acceptor:
         """The second frame of a new client, which makes it one."""
         client_id, peer = caller.client_id, caller.peer
         effects: list[Output] = []
-        refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
+        refusal = self._client_table.hosts.refusal(peer)
+        refusal = refusal or self.admission.judge(
+            caller.connect(), len(self._sessions), known=False
+        )
         if refusal is not None:
-            is_full = refusal.reason is Reason.CLIENTS_FULL
-            if not (is_full and self._may_make_room(now)):
+            gives_way = self._gives_way_to(peer, refusal, now)
+            if gives_way is None:
                 return [
                     Dropped(
                         reason=refusal.reason, client_id=client_id, detail=refusal.detail, peer=peer
                     ),
                     _disconnect(peer),
                 ]
-            effects += self._make_room(now)
+            effects += self._end(gives_way)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._client_table.enter(session)
         effects += self.admission.came_in(client_id)
@@ -414,6 +428,7 @@ class Acceptor:
         )
         if not former.is_address_validated:
             session.outbound.require_validation(0)
+        session.began_at = former.began_at
         if former.state not in ABSENT:
             session.take_over()
         return session
@@ -441,19 +456,19 @@ class Acceptor:
             first_position=start,
         )
 
-    def _may_make_room(self, now: float) -> bool:
-        """Whether some client has been absent for long enough."""
-        absent = self._client_table.longest_absent()
-        return absent is not None and now - absent[1] >= self._options.admission.absent_s_min
+    def _gives_way_to(self, peer: Peer, refusal: Refusal, now: float) -> Dropped | None:
+        """The end of whose session makes room for a new client that would be refused."""
+        if refusal.reason is not Reason.CLIENTS_FULL:
+            return None
+        return self._client_table.gives_way_to(peer, now, self._options.admission.absent_s_min)
 
-    def _make_room(self, now: float) -> list[Output]:
-        """End the session of the client that has been absent the longest."""
-        absent = self._client_table.longest_absent()
-        assert absent is not None, "`_may_make_room` said so"
-        session, left_at = absent
-        detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
-        dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
-        return [dropped, *self.discard(session)]
+    def _end(self, dropped: Dropped) -> list[Output]:
+        """End this client's session; it hears so if it is there."""
+        assert dropped.client_id is not None
+        session = self._sessions[dropped.client_id]
+        self._client_table.leave_address(session)
+        ended = [dropped, *self.discard(session)]
+        return ended if session.state in ABSENT else [*ended, _disconnect(session.peer)]
 
     def forget(self, client_id: ClientId, now: float) -> list[Output]:
         """The operator wants a client no more: it is a stranger from now on, and hears so."""
@@ -467,10 +482,8 @@ class Acceptor:
             self._end_former(contest)
             effects += self._ended_former(contest.former)
         if session is not None:
-            self._client_table.leave_address(session)
             dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
-            effects += [dropped, *self.discard(session)]
-            effects += [] if session.state in ABSENT else [_disconnect(session.peer)]
+            effects += self._end(dropped)
         return effects + self.admission.forget(client_id)
 
     def discard(self, session: Session) -> list[Output]:

@@ -16,6 +16,8 @@ class Reason(Enum):
     PROTOCOL_ID = "protocol_id"
     CLIENT_ID = "client_id"
     CLIENTS_FULL = "clients_full"
+    HOST_FULL = "host_full"
+    GAVE_WAY = "gave_way"
     MEMORY_SCARCE = "memory_scarce"
     NOT_PERMITTED = "not_permitted"
     TOPICS_FULL = "topics_full"

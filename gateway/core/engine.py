@@ -96,7 +96,7 @@ from gateway.core.values import KeptRecords, Publication, Reading, SubscribeTo
 class Engine:
     def __init__(self, options: EngineOptions, pauses: ProcessPauses | None = None) -> None:
         """`pauses`: what the clock leaves out by which `now` is given."""
-        self.client_table = ClientTable()
+        self.client_table = ClientTable(options.host_of, options.admission.clients_per_host_max)
         self.sessions = self.client_table.sessions
         topic_options = OptionsByTopic(
             options.uplink.default,

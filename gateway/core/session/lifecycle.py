@@ -49,6 +49,9 @@ from gateway.frames import Connack, Connect, Pingresp, ReturnCode
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
 LISTENING = (State.ACTIVE, State.AWAKE)
 ABSENT = (State.DISCONNECTED, State.LOST)
+# One that is heard so long after its session began is no made-up id of a burst: a sensor that
+# publishes once in some minutes has its place by its second reading.
+PROVEN_AFTER_S = 300.0
 # As what a state is saved that no client can be in after a restart.
 _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
 
@@ -65,6 +68,7 @@ class SessionLifecycle:
         "_subscribing",
         "_topics",
         "_will_handshake",
+        "began_at",
         "clean",
         "client_id",
         "former",
@@ -108,6 +112,7 @@ class SessionLifecycle:
         self.former: SessionLifecycle | None = None  # beside which it is (clients/contests.py)
         self.is_continued = False  # whether it goes on with what the former one has
         self.clean = False
+        self.began_at = 0.0  # see `Session.is_proven`
         self.keep_alive_s = 0
         self.sleep_s = 0
         # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
@@ -157,6 +162,7 @@ class SessionLifecycle:
         self._row = hash(row)
         self._saved_state, self._saved_positions = row.state, row.next_position
         self.last_received_at = now
+        self.began_at = now - PROVEN_AFTER_S  # its next frame is one of a client that stayed
         if self.state is State.ACTIVE:
             self._supervise(self.keep_alive_s)
             self.outbound.listen_from(send_at)
@@ -319,7 +325,7 @@ class SessionLifecycle:
 
     def connect_received(self, frame: Connect, now: float) -> list[Output]:
         """CONNECT of a new client, which was answered then, before there was this session."""
-        self.last_received_at = now
+        self.last_received_at = self.began_at = now
         self.keep_alive_s = frame.duration_s
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)
@@ -454,8 +460,7 @@ class SessionLifecycle:
 
     def forget_will(self) -> None:
         """The client has left in order, elsewhere."""
-        if self._will_handshake is not None:
-            self._will_handshake.will = None
+        self._open_will_handshake().will = None
 
     def _silent(self, now: float, returned_at: float) -> list[Output]:
         detail = f"silent for {now - self.last_received_at:.0f} s"

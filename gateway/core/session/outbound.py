@@ -108,6 +108,7 @@ class Outbound(Egress):
 
     __slots__ = (
         "_durable_to",
+        "_first_position",
         "_next_position",
         "_outbox",
         "_restored_to",
@@ -126,7 +127,7 @@ class Outbound(Egress):
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
         self._restored_to = NOWHERE  # the highest one of a previous run
-        self._next_position = next_position
+        self._next_position = self._first_position = next_position
         self._shared_positions: SharedPositions | None = None  # while two queues are the client's
         self.outstanding: Outstanding | None = None
         self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
@@ -148,6 +149,11 @@ class Outbound(Egress):
         """Their size, as `outbox_bytes_max` counts it."""
         size = self._outbox.size_bytes if self._outbox else 0
         return size if self.outstanding is None else size + cost_of(self.outstanding.message)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was for the client that it had to acknowledge, or still is."""
+        return self.next_position != self._first_position
 
     @property
     def has_timer(self) -> bool:
@@ -456,7 +462,7 @@ class Outbound(Egress):
                 outbox.put(each)
         self._outbox = outbox if outbox else None
         self._durable_to, self._restored_to = former._durable_to, former._restored_to
-        self.given_up = former.given_up
+        self.given_up, self._first_position = former.given_up, former._first_position
 
     def succeed(self, former: Outbound, client_id: ClientId) -> list[Output]:
         """The queue that this one continues is over: what it has more leaves it, what this one has
@@ -529,6 +535,7 @@ class Outbound(Egress):
         # Rows that were lost with the power used less than a block. Ids begin anywhere, but ahead:
         # to a client that counts ours, as our firmware does, half of all ids are behind.
         self._next_position = next_position + POSITIONS_BLOCK + self._next_position % AHEAD_MAX
+        self._first_position = self._next_position
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain

@@ -25,9 +25,10 @@ from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
-from gateway.core.session.lifecycle import SessionLifecycle
+from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
+from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
 from gateway.core.state_records import Exchanges, State, SubscriptionRecord
 from gateway.core.values import Message, Peer, Publication, Reading, SubscribeTo
@@ -59,6 +60,8 @@ from gateway.frames import (
 )
 
 CONNECT_HEAD_BYTES = 6
+NAMES_IF_SCARCE = 16  # topic names of a client, as many as nearly all sensors have
+FEW_READINGS = 4  # at QoS 1 and 2; those of QoS 0 are not counted
 # Asked of every datagram: to find a member in its class costs ten times what a name does.
 _ACTIVE = State.ACTIVE
 
@@ -110,6 +113,20 @@ class Session(SessionLifecycle):
         if receiver is None:
             return self._out_of_turn(frame)
         return self._until_drained(receiver(self, frame, now), now)
+
+    def refuse_name(self, frame: Register, now: float) -> list[Output]:
+        """Congestion for one name more than the few that each client may have while memory is
+        scarce; nothing for a name that has its number already.
+        """
+        name = text(frame.topic_name)
+        if self.state is not _ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
+            return []
+        if self._topics.has(name):
+            return []
+        self.last_received_at = now
+        detail = f"memory is scarce, and it has {len(self._topics)} topic names"
+        refused = Send(self.peer, Regack(0, frame.message_id, ReturnCode.CONGESTION))
+        return [Dropped(Reason.MEMORY_SCARCE, self.client_id, detail), refused]
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Output]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
@@ -265,6 +282,26 @@ class Session(SessionLifecycle):
     def return_topics(self) -> None:
         """What is known of topics by now was perhaps not said to this client."""
         self._topics.start_connection()
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether its end would cost the client something: subscriptions, messages or a will."""
+        waits = self.outbound.waiting > 0 or self._subscribing.is_asking
+        return waits or self.will is not None or len(self._subscribing.filters) > 0
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it never gives way to a client of another host (`clients/host_quota.py`): it is
+        worth keeping, or its client has acknowledged a message, has sent more than a few readings,
+        or was heard for longer than `PROVEN_AFTER_S`.
+        """
+        recent = self.inbound.recent
+        return (
+            self.is_worth_keeping
+            or self.outbound.is_used
+            or (recent is not None and len(recent) > FEW_READINGS)
+            or self.last_received_at - self.began_at > PROVEN_AFTER_S
+        )
 
     def take_over(self) -> None:
         """It takes the place of one whose client was here, and may not know of it."""

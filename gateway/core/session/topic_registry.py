@@ -195,6 +195,10 @@ class TopicRegistry:
         """Whether a PUBLISH on this name may have gone out already."""
         return self._find(name) is not None or (self._spelled is not None and name in self._spelled)
 
+    def has(self, name: str) -> bool:
+        """Whether the name has a number of this client's own, told or not."""
+        return self._find(name) is not None
+
     def refuse(self, name: str) -> None:
         """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
         self._named(name).reported = Announced.UNWANTED
