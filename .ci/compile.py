@@ -104,6 +104,7 @@ MODULES = {
     ),
     "core.session": (
         "dedup",
+        "client_queue",
         "egress_budget",
         "inbound",
         "lifecycle",

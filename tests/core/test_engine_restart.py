@@ -12,8 +12,8 @@ from gateway.core.downlink.downlink import REPLAY_WINDOW_S
 from gateway.core.downlink.write_behind import SOON_S
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, StateChanged
+from gateway.core.session.client_queue import POSITIONS_BLOCK
 from gateway.core.session.options import PredefinedTopics, SessionOptions
-from gateway.core.session.outbound import POSITIONS_BLOCK
 from gateway.core.state_records import (
     ClientId,
     ClientRecord,

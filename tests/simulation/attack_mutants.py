@@ -10,7 +10,7 @@ from gateway.core.events import Output
 from gateway.core.session.session import Session
 from gateway.core.values import Peer
 from tests.simulation.downlink_watch import NOTHING_MISSED
-from tests.simulation.mutant import Mutant, constant
+from tests.simulation.mutant import Mutant
 
 
 def end_the_former_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +24,15 @@ def end_the_former_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Acceptor, "_begin_anew", mutant)
 
 
+def believe_any_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = Contests.judge
+
+    def mutant(self: Contests, contest: Contest, answers: bool | None, now: float) -> bool:
+        return judge(self, contest, None if answers is None else True, now)
+
+    monkeypatch.setattr(Contests, "judge", mutant)
+
+
 ATTACK_MUTANTS = (
     Mutant(
         "a clean CONNECT from anywhere ends the session",
@@ -33,8 +42,8 @@ ATTACK_MUTANTS = (
         kind="attacked",
     ),
     Mutant(
-        "a session goes to where it is said to be",
-        constant(Contests, "may_begin", False),
+        "any message id is the right one",
+        believe_any_id,
         NOTHING_MISSED,
         within=250,
         kind="attacked",

@@ -10,9 +10,10 @@ from a client only moves the deadline away, so no timer is touched per message.
 Address: who sends one datagram can write any address on it. So an address is validated when a
 second frame comes from it: CONNECT, and PINGREQ with a client id from an address that was not the
 client's, only state where a client wants to be. Until then it gets no more than `egress_budget.py`
-has, which is enough for a REGISTER, whose REGACK is the second frame. Limit of this: who sends two
-frames in another's name is accepted. MQTT-SN 1.2 has nothing to ask for that only one who receives
-our frames could answer, and that every client answers.
+has, which is enough for a REGISTER, whose REGACK is the second frame. Two frames in a client's name
+are enough to be served, and not enough to take anything from the client: its former session stays
+beside the new one (`clients/contests.py`). MQTT-SN 1.2 has nothing to ask for that only one who
+receives our frames could answer, and that every client answers.
 
 Restart: a row is saved when it differs from the one before. Topics, subscriptions and messages have
 rows of their own, saved where they change. What is outstanding with the broker is the journal's.
