@@ -204,7 +204,8 @@ install_python_packages() { # python
 }
 
 # What every message goes through, for `tidegate run`: a fifth to a third less of the processor under load
-# (docs/performance.md). Where it cannot be had the sources run, and nobody is asked for anything.
+# (docs/performance.md). Where it cannot be had the sources run, and nobody is asked for anything; with
+# COMPILE=must, as .ci/run has it, it is an error where a compiler is.
 compile_modules() {
     local include
     if [[ ${COMPILE:-} == no ]]; then return; fi
@@ -216,13 +217,20 @@ compile_modules() {
         say "not compiled, for which $((COMPILE_KIB_MIN / 1024)) MiB of memory are needed: it runs as it is"
     else
         say "compiling what every message goes through (half a minute, some on a small board; not with COMPILE=no)"
-        "$VENV/bin/python" .ci/compile.py --if-needed >>"$LOG" 2>&1 ||
-            say "that failed ($LOG says why): it runs as it is"
+        if "$VENV/bin/python" .ci/compile.py --if-needed >>"$LOG" 2>&1; then return; fi
+        if [[ ${COMPILE:-} == must ]]; then
+            tail -n 20 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
+            fail 1 "the modules that every message goes through cannot be compiled, though gcc and Python's headers are here."
+        fi
+        say "that failed ($LOG says why): it runs as it is"
     fi
 }
 
 main() {
-    if is_ready; then return; fi
+    if is_ready; then
+        if [[ ${COMPILE:-} == must ]]; then compile_modules; fi
+        return
+    fi
     check_place
     exec 9<"${BASH_SOURCE[0]}"
     flock 9 # two make commands at once: the second waits, and finds everything done

@@ -331,6 +331,39 @@ def test_what_cannot_be_compiled_runs_as_it_is(machine: Machine) -> None:
     assert "tidegate" in done.stdout.splitlines()[-1]
 
 
+def test_where_it_must_be_compiled_it_is_an_error_that_it_cannot_be(machine: Machine) -> None:
+    assert machine.set_up().returncode == 0
+    (machine.repository / ".ci/compile.py").write_text("raise SystemExit('mypyc refused it')\n")
+    done = machine.set_up(COMPILE="must")
+    assert done.returncode == 1
+    assert "cannot be compiled, though gcc and Python's headers are here" in done.stderr
+    assert "mypyc refused it" in done.stderr
+    (machine.repository / ".ci/compile.py").write_text("")
+    assert machine.set_up(COMPILE="must").returncode == 0
+
+
+def test_where_there_is_no_compiler_nothing_must_be_compiled(machine: Machine) -> None:
+    no_mypyc = PYTHON.replace("*ensurepip*)", "*mypyc*) exit 1 ;;\n*ensurepip*)")
+    machine.has("python3", no_mypyc)
+    machine.set_up()
+    (machine.repository / ".ci/compile.py").write_text("raise SystemExit('mypyc refused it')\n")
+    done = machine.set_up(COMPILE="must")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("code", "fails"), [(0, False), (1, True)])
+def test_a_run_of_ci_fails_by_what_cannot_be_compiled(
+    machine: Machine, code: int, fails: bool
+) -> None:
+    passed = "echo ============ 3 passed in 0.10s ============"
+    machine.has("make", f'#!/bin/sh\n[ "$1" != test ] || {passed}\n')
+    (machine.repository / ".ci/setup.sh").write_text(f'[ "$COMPILE" = must ] && exit {code}\n')
+    done = machine.set_up(".ci/run")
+    assert done.returncode == int(fails)
+    assert ("the modules of .ci/compile.py could not be compiled" in done.stdout) == fails
+    assert done.stdout.splitlines()[-1] == "3 passed, 0 failed"
+
+
 def test_whoever_does_not_want_it_compiled_waits_for_no_compiler(machine: Machine) -> None:
     done = machine.set_up()
     assert done.returncode == 0, done.stderr
