@@ -196,7 +196,14 @@ def main() -> int:
         count = compile_all(arguments.jobs)
     except (CompileError, OSError) as error:
         print(f"compile: {error}", file=sys.stderr)
-        print("It wants gcc and Python's headers: apt-get install gcc python3-dev", file=sys.stderr)
+        if (
+            shutil.which("gcc") is None
+            or not Path(sysconfig.get_path("include"), "Python.h").exists()
+        ):
+            print(
+                "It wants gcc and Python's headers: apt-get install gcc python3-dev",
+                file=sys.stderr,
+            )
         return 1
     took = time.monotonic() - began
     print(f"compile: {count} modules in {took:.0f} s; {VARIABLE}=no runs the sources")

@@ -3,9 +3,9 @@
     python .ci/deb.py [--arch amd64|arm64|armhf] [--version VERSION]
 
 Rules
-- The versions inside are the tested ones, those of .ci/requirements.lock; Debian's own are
-  older than pyproject.toml allows, or missing (mqtt5, microdot). So nothing is downloaded at
-  installation, and nothing of Debian's can change under it.
+- The versions inside are the tested ones, by .ci/requirements-gateway.lock and the hashes that it
+  has; Debian's own are older than pyproject.toml allows, or missing (mqtt5, microdot). So nothing
+  is downloaded at installation, and nothing of Debian's can change under it.
 - Compiled packages are inside once for each Python of PYTHONS, side by side: the package survives
   the upgrade of Debian 12 to 13. Wheels are downloaded, never compiled, so that any machine builds
   for all architectures.
@@ -30,7 +30,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
@@ -38,6 +37,7 @@ sys.path.insert(0, str(REPOSITORY))
 from gateway.host.compiled import PACKAGE, Form, folder_of, found  # noqa: E402
 
 SCRIPTS = Path(__file__).resolve().parent / "deb"
+LOCK = Path(__file__).resolve().parent / "requirements-gateway.lock"
 DIST = REPOSITORY / "dist"
 PYTHONS = (
     "3.11",
@@ -119,10 +119,11 @@ def wheels(architecture: str, work: Path) -> Iterator[Path]:
     own = work / "own"
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", own)
     yield from sorted(own.glob("*.whl"))
-    pinned = pins(MACHINES[architecture])
+    pinned = work / "pinned.txt"
+    pinned.write_text("".join(f"{pin}\n" for pin in pins(MACHINES[architecture])))
     for python in PYTHONS:
         folder = work / python
-        run(*download(folder, architecture, python), *pinned)
+        run(*download(folder, architecture, python), "-r", pinned)
         yield from sorted(folder.glob("*.whl"))
 
 
@@ -146,24 +147,20 @@ def pip() -> tuple[str, ...]:
 
 
 def pins(machine: str) -> list[str]:
-    """What the gateway needs on such a machine, at the versions of the lock file."""
+    """What the gateway needs on such a machine, as pip reads it, which then insists on the hashes.
+    A 32-bit Raspberry Pi OS builds without them: its index has wheels of its own.
+    """
     environment = {"platform_machine": machine, "extra": ""}
-    needed = set()
-    for line in project()["dependencies"]:  # type: ignore[attr-defined]
-        requirement = Requirement(line)
-        if requirement.marker is None or requirement.marker.evaluate(environment):
-            needed.add(canonicalize_name(requirement.name))
     found = []
-    for line in (REPOSITORY / ".ci/requirements.lock").read_text().splitlines():
-        text = line.partition("#")[0].strip()
-        if not text:
+    for line in LOCK.read_text().replace("\\\n", "").splitlines():
+        pin, *hashes = line.partition("#")[0].split("--hash=")
+        if not pin.strip():
             continue
-        requirement = Requirement(text)
-        applies = requirement.marker is None or requirement.marker.evaluate(environment)
-        if applies and canonicalize_name(requirement.name) in needed:
-            found.append(f"{requirement.name}{requirement.specifier}")
-    if len(found) != len(needed):
-        raise BuildError(f".ci/requirements.lock has {found} of {sorted(needed)}; type  make lock")
+        requirement = Requirement(pin)
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            kept = [] if this_architecture() == "armhf" else hashes
+            options = (f"--hash={each.strip()}" for each in kept)
+            found.append(" ".join([f"{requirement.name}{requirement.specifier}", *options]))
     return found
 
 

@@ -36,13 +36,14 @@ main() {
     if ((free_kib < DISK_FREE_KIB_MIN)); then
         fail 73 "$((free_kib / 1024)) MiB are free here, $((DISK_FREE_KIB_MIN / 1024)) are needed."
     fi
-    install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check)
+    install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check --use-pep517)
     if command -v uv >/dev/null; then
         install=(uv pip install --python "$VENV/bin/python" --compile-bytecode)
     fi
     say "installing Spark, half a gigabyte (a minute, or some)"
-    # There is no wheel of PySpark: one is built and unpacked at once, so it need not be compressed.
-    PIP_USER=0 "${install[@]}" --config-settings=--build-option=--compression=stored \
+    # There is no wheel of PySpark: one is built, by what is installed already, and unpacked at once, so it
+    # need not be compressed.
+    PIP_USER=0 "${install[@]}" --require-hashes --no-deps --no-build-isolation --config-settings=--build-option=--compression=stored \
         -r .ci/requirements-spark.lock >"$LOG" 2>&1 || {
         tail -n 6 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
         fail 69 "that failed; the whole output is in $LOG."

@@ -24,19 +24,22 @@ give_up() { # why
     exit 0
 }
 
-pins() { grep -oE "^($1)==[^ ;]*" .ci/requirements-types.lock; } # of packages; by a pattern of names
+# Lines of the lock file, with their hashes.
+pins_of_stubs() { # port
+    awk -v names="^micropython-($1|stdlib)-stubs==" '/^[^ ]/ { is_it = $0 ~ names } is_it' .ci/requirements-types.lock
+}
+other_pins() { awk '/^[^ ]/ { is_stubs = /-stubs==/ } !is_stubs' .ci/requirements-types.lock; }
 
 install_all() {
     local install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check --retries 1)
     local port
     if command -v uv >/dev/null; then install=(uv pip install --python "$VENV/bin/python"); fi
+    install+=(--require-hashes --no-deps --only-binary :all:)
     export PIP_USER=0
     rm -rf "$STUBS"
-    # shellcheck disable=SC2046 # names without spaces, one word each
-    "${install[@]}" $(pins '[a-z-]+' | grep -v -- -stubs) || return
+    "${install[@]}" -r <(other_pins) || return
     for port in $PORTS; do
-        # shellcheck disable=SC2046
-        "${install[@]}" --no-deps --target "$STUBS/$port" $(pins "micropython-($port|stdlib)-stubs") ||
+        "${install[@]}" --target "$STUBS/$port" -r <(pins_of_stubs "$port") ||
             return
     done
 }

@@ -13,6 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 VENV=.venv
 READY=$VENV/.ready
 LOG=$VENV/setup.log
+LOCKS=".ci/requirements-build.lock .ci/requirements.lock"
 SYSTEM_PYTHON=${SYSTEM_PYTHON:-/usr/bin/python3}
 MICROBIT_FIRMWARE=${MICROBIT_FIRMWARE:-/usr/share/firmware-microbit-micropython/firmware.hex}
 MICROBIT_PACKAGES="qemu-system-arm firmware-microbit-micropython" # 60 MB
@@ -33,7 +34,8 @@ fail() { # code, lines
 
 # What decides the result: where the environment is and which Python made it; then the contents.
 place() { printf '%s %s\n' "$PWD" "$(readlink -f "$VENV/bin/python" || true)"; }
-contents() { cat pyproject.toml .ci/requirements.lock .ci/setup.sh | sha256sum; }
+# shellcheck disable=SC2086 # names without spaces, one word each
+contents() { cat pyproject.toml $LOCKS .ci/setup.sh | sha256sum; }
 
 # Debian puts it in /usr/sbin, which is not on an ordinary user's PATH.
 has_mosquitto() { PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mosquitto >/dev/null; }
@@ -89,12 +91,18 @@ check_disk() {
 
 # Says why the last step failed, from what its command wrote.
 explain() { # what failed
+    local said
+    said=$(grep -vE '^ *(Collecting|Downloading|Using cached|Requirement already|Building|Installing)' "$LOG" || true)
     tail -n 6 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
-    if grep -qiE 'no space left|quota exceeded' "$LOG"; then
+    if grep -qiE 'no space left|quota exceeded' <<<"$said"; then
         fail 73 "$1 failed: the disk is full." "Free some space ($(df -h . | awk 'NR == 2 { print $4 }') left), then again."
-    elif grep -qiE 'certificate is not yet valid|certificate has expired|is not valid yet' "$LOG"; then
+    elif grep -qiE 'do not match the hashes|hash mismatch' <<<"$said"; then
+        fail 69 "$1 failed: a file that came has not the hash that the lock file has (above)." \
+            "Nothing of it was installed. It was changed on its way, or comes from an index with files of its own," \
+            "which  $VENV/bin/python -m pip config list  and  env | grep -i index  show."
+    elif grep -qiE 'certificate is not yet valid|certificate has expired|is not valid yet' <<<"$said"; then
         fail 69 "$1 failed: the clock may be wrong; it says $(date)." "Set it ( timedatectl status  tells), then again."
-    elif grep -qiE 'resol[uv]|unreachable|timed? ?out|connection (refused|reset|broken|failed)|dns error|error sending request|connect error' "$LOG"; then
+    elif grep -qiE 'resol[uv]|unreachable|timed? ?out|connection (refused|reset|broken|failed)|dns error|error sending request|connect error' <<<"$said"; then
         fail 69 "$1 failed: the network or the package index did not answer." \
             "Check the connection (a proxy goes in HTTPS_PROXY), then again."
     fi
@@ -149,12 +157,17 @@ missing_packages() { # python; prints names
     has_mosquitto || echo mosquitto
 }
 
+is_32_bit() { "$1" -c 'import sys; sys.exit(sys.maxsize > 2**32)'; } # python
+
 # A 32-bit Raspberry Pi OS runs a 64-bit kernel on most boards; without this its Python would call
 # the machine aarch64, and packages would be chosen that exist for 64 bits only.
 word_size() { # python; prints a command to prefix
-    if [[ $(uname -m) =~ 64 ]] && "$1" -c 'import sys; sys.exit(sys.maxsize > 2**32)'; then
-        echo setarch linux32
-    fi
+    if [[ $(uname -m) =~ 64 ]] && is_32_bit "$1"; then echo setarch linux32; fi
+}
+
+# The index of Raspberry Pi OS builds its wheels anew for 32-bit ARM, so theirs are other hashes.
+has_the_locked_files() { # python
+    [[ $(uname -m) =~ ^(x86_64|aarch64)$ ]] && ! is_32_bit "$1"
 }
 
 make_environment() { # python
@@ -168,19 +181,31 @@ make_environment() { # python
 
 install_python_packages() { # python
     local install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check)
-    local as32
+    local as32 lock
     read -ra as32 <<<"$(word_size "$1")"
     if has_uv; then install=(uv pip install --python "$VENV/bin/python" --compile-bytecode); fi
     say "installing $(grep -c == .ci/requirements.lock) Python packages (a minute or two on a small board)"
     # The environment's own pip.conf apart, PIP_USER=1 would send everything to the home directory.
-    PIP_USER=0 "${as32[@]}" "${install[@]}" -r .ci/requirements.lock >>"$LOG" 2>&1 ||
-        explain "Installing the Python packages"
-    PIP_USER=0 "${as32[@]}" "${install[@]}" --no-deps --no-build-isolation --editable . >>"$LOG" 2>&1 ||
+    export PIP_USER=0
+    if has_the_locked_files "$1"; then
+        # What builds comes first, so that a package without a wheel is built by nothing unlocked. The
+        # locks are whole; pip before 23.1 would not find the extras of a package that is locked by hash.
+        for lock in $LOCKS; do
+            "${install[@]}" --require-hashes --no-deps --no-build-isolation -r "$lock" >>"$LOG" 2>&1 ||
+                explain "Installing the Python packages"
+        done
+    else
+        sed -E '/^ +--hash=/d; s/ \\$//' .ci/requirements.lock >"$VENV/requirements.txt"
+        "${as32[@]}" "${install[@]}" -r "$VENV/requirements.txt" >>"$LOG" 2>&1 ||
+            explain "Installing the Python packages"
+    fi
+    "${as32[@]}" "${install[@]}" --no-deps --no-build-isolation --editable . >>"$LOG" 2>&1 ||
         explain "Installing tidegate"
 }
 
 # What every message goes through, for `tidegate run`: a fifth to a third less of the processor under load
-# (docs/performance.md). Where it cannot be had the sources run, and nobody is asked for anything.
+# (docs/performance.md). Where it cannot be had the sources run, and nobody is asked for anything; with
+# COMPILE=must, as .ci/run has it, it is an error where a compiler is.
 compile_modules() {
     local include
     if [[ ${COMPILE:-} == no ]]; then return; fi
@@ -192,13 +217,20 @@ compile_modules() {
         say "not compiled, for which $((COMPILE_KIB_MIN / 1024)) MiB of memory are needed: it runs as it is"
     else
         say "compiling what every message goes through (half a minute, some on a small board; not with COMPILE=no)"
-        "$VENV/bin/python" .ci/compile.py --if-needed >>"$LOG" 2>&1 ||
-            say "that failed ($LOG says why): it runs as it is"
+        if "$VENV/bin/python" .ci/compile.py --if-needed >>"$LOG" 2>&1; then return; fi
+        if [[ ${COMPILE:-} == must ]]; then
+            tail -n 20 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
+            fail 1 "the modules that every message goes through cannot be compiled, though gcc and Python's headers are here."
+        fi
+        say "that failed ($LOG says why): it runs as it is"
     fi
 }
 
 main() {
-    if is_ready; then return; fi
+    if is_ready; then
+        if [[ ${COMPILE:-} == must ]]; then compile_modules; fi
+        return
+    fi
     check_place
     exec 9<"${BASH_SOURCE[0]}"
     flock 9 # two make commands at once: the second waits, and finds everything done

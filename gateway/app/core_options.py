@@ -1,9 +1,14 @@
-"""From settings to the rules of the core: which setting decides what."""
+"""From settings to the rules of the core: which setting decides what.
+
+A key decides the option of its name, with nothing here; what is said here is what has another name,
+another type or more than one key.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from secrets import token_bytes
+from typing import TYPE_CHECKING, Any
 
 from gateway.config.settings import Settings, TopicSettings
 from gateway.core.clients.admission import AdmissionOptions
@@ -16,6 +21,9 @@ from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody.custody import CustodyOptions
 from gateway.core.uplink.uplink import UplinkOptions
 from gateway.storage.journal.options import JournalOptions, WhenFull
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
 PACKET_HEAD_BYTES = 128 * 1024
@@ -42,54 +50,50 @@ def engine_options(
     """`life`: which one of the gateway this is; its epoch if that is not known."""
     predefined = PredefinedTopics.of(settings.predefined_topics)
     limits = settings.limits
+    for_clients = (settings.mqtt_sn, limits)
     return EngineOptions(
+        **same_named(EngineOptions, *for_clients),
         upstream=upstream_rules(settings, epoch, password),
         session=SessionOptions(
-            retry_after_s=settings.mqtt_sn.retry_after_s,
-            retry_count_max=settings.mqtt_sn.retry_count_max,
+            **same_named(SessionOptions, *for_clients),
             topics_max=limits.topics_per_client_max,
             subscriptions_max=limits.subscriptions_per_client_max,
-            outbox_messages_max=limits.outbox_messages_max,
-            outbox_bytes_max=limits.outbox_bytes_max,
-            outbox_when_full=WhenOutboxFull(limits.outbox_when_full),
+            when_outbox_full=WhenOutboxFull(limits.outbox_when_full),
             queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
-            awake_s_max=settings.mqtt_sn.awake_s_max,
-            payload_bytes_max=limits.payload_bytes_max,
-            topic_bytes_max=limits.topic_bytes_max,
-            egress_bytes_per_s_max=limits.egress_bytes_per_s_max,
         ),
         admission=AdmissionOptions(
-            clients_max=limits.clients_max,
-            clients_per_host_max=limits.clients_per_host_max,
-            client_id_bytes_max=settings.mqtt_sn.client_id_bytes_max,
+            **same_named(AdmissionOptions, *for_clients),
             assign_empty_client_id=settings.mqtt_sn.empty_client_id == "assign",
             answers_per_s_max=limits.disconnects_per_s_max,
-            connects_per_s_max=limits.connects_per_s_max,
-            connects_at_once_max=limits.connects_at_once_max,
             callers_max=limits.unproven_clients_max,
             handshakes_max=limits.will_handshakes_max,
-            packets_per_s_max=limits.packets_per_s_max,
             is_listed_only=settings.admission.permit == "listed",
             listed=frozenset(settings.admission.listed),
         ),
-        qos_minus_one=QosMinusOneOptions(
-            settings.qos_minus_one.allow, settings.qos_minus_one.long_topics
-        ),
+        qos_minus_one=QosMinusOneOptions(**same_named(QosMinusOneOptions, settings.qos_minus_one)),
         discovery=discovery_options(settings),
         predefined=predefined,
         clients_predefined={
             client_id: predefined.overlaid_with(client.predefined_topics)
             for client_id, client in settings.clients.items()
         },
-        retained_messages_max=limits.retained_messages_max,
-        retained_bytes_max=limits.retained_bytes_max,
-        allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
         first_topic_id=first_topic_id(epoch if life is None else life),
         message_id_secret=token_bytes(SECRET_BYTES),
         uplink=uplink_rules(settings),
         custody=custody_options(settings),
         saves=True,
     )
+
+
+def same_named(options: type[DataclassInstance], *tables: DataclassInstance) -> dict[str, Any]:
+    """Values of the keys of these tables that have the name of an option."""
+    names = {option.name for option in fields(options)}
+    return {
+        key.name: getattr(table, key.name)
+        for table in tables
+        for key in fields(table)
+        if key.name in names
+    }
 
 
 def discovery_options(settings: Settings) -> DiscoveryOptions:
@@ -165,19 +169,11 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Mq
     return MqttOptions(
         gateway_name=settings.gateway.name,
         epoch=epoch,
-        client_id=upstream.client_id,
-        username=upstream.username,
+        **same_named(MqttOptions, upstream),
         password=password,
-        topic_prefix=upstream.topic_prefix,
         trust_session=upstream.trust == "session",
-        keep_alive_s=upstream.keep_alive_s,
-        session_expiry_s=upstream.session_expiry_s,
-        filters_per_subscribe_max=upstream.filters_per_subscribe_max,
-        will_delay_s=upstream.will_delay_s,
         connack_timeout_s=upstream.connect_timeout_s,
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
-        waiting_messages_max=upstream.waiting_messages_max,
-        waiting_bytes_max=upstream.waiting_bytes_max,
         own_topic=settings.home_assistant.birth_topic if settings.home_assistant.enable else None,
     )
 

@@ -29,7 +29,12 @@ GENERATED = {
     "docs/conformance.md": "tests.conformance",
     "docs/structure.svg": "tests.house.structure_drawing",
 }
+LOCK = ".ci/requirements.lock"
+GATEWAY_LOCK = ".ci/requirements-gateway.lock"
+BUILD_LOCK = ".ci/requirements-build.lock"
 LOCKED_EXTRAS = ("demo", "flash", "hil")
+EXACT = re.compile(r"==[\w.+!]+")
+SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 AT_THE_TOP = {
     ".ci",
     ".containerignore",
@@ -264,20 +269,46 @@ def stale_doc(root: Path, name: str, module: str) -> Iterator[str]:
 
 
 def unlocked(root: Path) -> Iterator[str]:
-    """Dependencies for which the lock has no version that fits."""
+    """Dependencies for which a lock file has no version that fits, or a version of its own."""
     pyproject = tomllib.loads((root / "pyproject.toml").read_text())
     project, groups = pyproject["project"], pyproject.get("dependency-groups", {})
-    wanted = [*project["dependencies"], *groups.get("dev", [])]
-    for extra in LOCKED_EXTRAS:
-        wanted += project.get("optional-dependencies", {}).get(extra, [])
-    lines = (root / ".ci/requirements.lock").read_text().splitlines()
-    pins = [Requirement(line.split("#")[0]) for line in lines if line.split("#")[0].strip()]
-    for requirement in map(Requirement, wanted):
-        name = canonicalize_name(requirement.name)
-        versions = [
-            str(pin.specifier).removeprefix("==")
-            for pin in pins
-            if canonicalize_name(pin.name) == name
-        ]
-        if not any(requirement.specifier.contains(version) for version in versions):
-            yield f".ci/requirements.lock: nothing fits {requirement}; type  make lock"
+    extras = project.get("optional-dependencies", {})
+    needed, build = project["dependencies"], groups.get("build", [])
+    dev = [each for each in groups.get("dev", []) if isinstance(each, str)]
+    demo = [each for extra in LOCKED_EXTRAS for each in extras.get(extra, [])]
+    locks = {LOCK: [*needed, *build, *dev, *demo], GATEWAY_LOCK: needed, BUILD_LOCK: build}
+    pinned = {lock: versions_in(root / lock) for lock in locks}
+    for lock, wanted in locks.items():
+        for requirement in map(Requirement, wanted):
+            versions = pinned[lock].get(canonicalize_name(requirement.name), set())
+            if not any(requirement.specifier.contains(version) for version in versions):
+                yield f"{lock}: nothing fits {requirement}; type  make lock"
+        for name, versions in pinned[lock].items():
+            if not versions <= pinned[LOCK].get(name, set()):
+                yield f"{lock}: {name} is not that of {LOCK}; type  make lock"
+
+
+def versions_in(lock: Path) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for pin, _ in pins_in(lock):
+        version = str(pin.specifier).removeprefix("==")
+        found.setdefault(canonicalize_name(pin.name), set()).add(version)
+    return found
+
+
+def pins_in(lock: Path) -> Iterator[tuple[Requirement, list[str]]]:
+    """Each with the hashes of its files."""
+    for line in lock.read_text().replace("\\\n", "").splitlines():
+        pin, *hashes = line.partition("#")[0].split("--hash=")
+        if pin.strip():
+            yield Requirement(pin), [each.strip() for each in hashes]
+
+
+def unhashed(root: Path) -> Iterator[str]:
+    """Pins of a lock file that are not of one version, by the sha256 of each of its files."""
+    for lock in sorted((root / ".ci").glob("*.lock")):
+        for pin, hashes in pins_in(lock):
+            if not EXACT.fullmatch(str(pin.specifier)):
+                yield f"{lock.relative_to(root)}: {pin.name} is not of one version; type  make lock"
+            if not hashes or not all(SHA256.fullmatch(each) for each in hashes):
+                yield f"{lock.relative_to(root)}: {pin.name} has no sha256; type  make lock"

@@ -217,9 +217,42 @@ def test_the_lock_has_a_fitting_version_of_every_dependency() -> None:
 @pytest.mark.parametrize("lock", ["cbor2==5.3\n", "# cbor2==6.0\nmqtt5==0.8.0\n"])
 def test_a_lock_that_does_not_fit_is_found(tmp_path: Path, lock: str) -> None:
     project = '[project]\ndependencies = ["cbor2>=5.4,<7"]\n'
-    planted = plant(tmp_path, {"pyproject.toml": project, ".ci/requirements.lock": lock})
-    (found,) = house_rules.unlocked(planted)
-    assert found.startswith(".ci/requirements.lock: nothing fits cbor2")
+    locks = dict.fromkeys((house_rules.LOCK, house_rules.GATEWAY_LOCK), lock)
+    plant(tmp_path, {"pyproject.toml": project, house_rules.BUILD_LOCK: "", **locks})
+    found = list(house_rules.unlocked(tmp_path))
+    assert [line.partition(" cbor2")[0] for line in found] == [
+        f"{each}: nothing fits" for each in locks
+    ]
+
+
+def test_a_lock_with_a_version_of_its_own_is_found(tmp_path: Path) -> None:
+    locks = {house_rules.LOCK: "cbor2==6.1\n", house_rules.GATEWAY_LOCK: "cbor2==6.2\n"}
+    project = '[project]\ndependencies = ["cbor2>=5.4,<7"]\n'
+    plant(tmp_path, {"pyproject.toml": project, house_rules.BUILD_LOCK: "", **locks})
+    (found,) = house_rules.unlocked(tmp_path)
+    assert found.startswith(".ci/requirements-gateway.lock: cbor2 is not that of")
+
+
+def test_each_pin_of_each_lock_has_the_hashes_of_its_files() -> None:
+    assert list(house_rules.unhashed(REPOSITORY)) == []
+    assert len(list((REPOSITORY / ".ci").glob("*.lock"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("cbor2==6.1\n", "no sha256"),
+        ("cbor2==6.1 ; platform_machine == 'x86_64' \\\n    # via tidegate\n", "no sha256"),
+        ("cbor2==6.1 \\\n    --hash=md5:0123\n", "no sha256"),
+        ("cbor2==6.1 \\\n    --hash=sha256:0123\n", "no sha256"),
+        (f"cbor2>=6.1 \\\n    --hash=sha256:{'0' * 64}\n", "not of one version"),
+    ],
+)
+def test_a_pin_without_a_hash_is_found(tmp_path: Path, line: str, fault: str) -> None:
+    whole = f"mqtt5==0.8 \\\n    --hash=sha256:{'0' * 64} \\\n    --hash=sha256:{'f' * 64}\n"
+    (found,) = house_rules.unhashed(plant(tmp_path, {".ci/any.lock": whole + line}))
+    assert found.startswith(".ci/any.lock: cbor2")
+    assert fault in found
 
 
 def test_the_wheel_holds_the_page(tmp_path: Path) -> None:

@@ -4,13 +4,18 @@ The stand-ins are scripts early on PATH; the set-up script is the real one, in a
 repository. That it works with the real programs is what every run of `make test` begins with.
 """
 
+import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.house import house_rules
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,8 +47,7 @@ class Machine:
         self.programs = root / "programs"
         self.programs.mkdir()
         shutil.copytree(REPOSITORY / ".ci", self.repository / ".ci")
-        for name in ("pyproject.toml", ".ci/requirements.lock", ".ci/requirements-types.lock"):
-            shutil.copy(REPOSITORY / name, self.repository)
+        shutil.copy(REPOSITORY / "pyproject.toml", self.repository)
         self.has("python3", PYTHON)
         self.has("qemu-system-arm", "")
         self.microbit_firmware = self.programs / "qemu-system-arm"  # any file that is there
@@ -54,7 +58,9 @@ class Machine:
         (self.programs / name).write_text(script)
         (self.programs / name).chmod(0o755)
 
-    def set_up(self, script: str = ".ci/setup.sh") -> subprocess.CompletedProcess[str]:
+    def set_up(
+        self, script: str = ".ci/setup.sh", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", script],
             cwd=self.repository,
@@ -65,15 +71,19 @@ class Machine:
                 "SYSTEM_PYTHON": str(self.programs / "system-python3"),
                 "PYTHON": self.python,
                 "COMPILE": self.compile,
+                **environment,
             },
             capture_output=True,
             text=True,
             check=False,
         )
 
-    def installations(self) -> int:
+    def calls_of_pip(self) -> list[str]:
         log = self.repository / "installed"
-        return log.read_text().count(".ci/requirements.lock") if log.exists() else 0
+        return log.read_text().splitlines() if log.exists() else []
+
+    def installations(self) -> int:
+        return sum(".ci/requirements.lock" in call for call in self.calls_of_pip())
 
 
 @pytest.fixture
@@ -96,7 +106,9 @@ def test_the_second_run_does_and_says_nothing_and_needs_no_network(machine: Mach
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("name", [".ci/requirements.lock", "pyproject.toml"])
+@pytest.mark.parametrize(
+    "name", [".ci/requirements.lock", ".ci/requirements-build.lock", "pyproject.toml"]
+)
 def test_a_changed_dependency_is_installed_into_the_environment_that_is_there(
     machine: Machine, name: str
 ) -> None:
@@ -179,7 +191,10 @@ def test_too_little_disk_is_said_before_anything_is_written(machine: Machine) ->
         ("[Errno 101] Network is unreachable", 69, "the network or the package index"),
         ("OSError: [Errno 28] No space left on device", 73, "the disk is full"),
         ("certificate verify failed: certificate is not yet valid", 69, "the clock may be wrong"),
+        ("THESE PACKAGES DO NOT MATCH THE HASHES FROM", 69, "has not the hash that the lock file"),
+        ("Hash mismatch for `cbor2==6.1`", 69, "has not the hash that the lock file"),
         ("something nobody foresaw", 69, "the whole output is in .venv/setup.log"),
+        ("Collecting pytest-timeout\nsomething else", 69, "the whole output is in .venv/setup.log"),
     ],
 )
 def test_a_failed_installation_says_why_and_is_done_again(
@@ -189,9 +204,79 @@ def test_a_failed_installation_says_why_and_is_done_again(
     run = machine.set_up()
     assert run.returncode == code
     assert message in run.stderr
-    assert fault in run.stderr
+    assert fault.splitlines()[-1] in run.stderr
     (machine.repository / "fault").unlink()
     assert machine.set_up().returncode == 0
+
+
+def test_what_is_installed_must_have_the_hashes_of_the_lock(machine: Machine) -> None:
+    machine.has("uname", "#!/bin/sh\necho aarch64\n")
+    assert machine.set_up().returncode == 0
+    build, rest, _ = machine.calls_of_pip()
+    for call, lock in ((build, "-build"), (rest, "")):
+        assert (
+            f"--require-hashes --no-deps --no-build-isolation -r .ci/requirements{lock}.lock"
+            in call
+        )
+
+
+@pytest.mark.parametrize("machine_name", ["armv7l", "armv6l"])
+def test_on_32_bit_arm_the_same_versions_are_installed_whatever_their_hashes(
+    machine: Machine, machine_name: str
+) -> None:
+    machine.has("uname", f"#!/bin/sh\necho {machine_name}\n")
+    assert machine.set_up().returncode == 0
+    versions, _ = machine.calls_of_pip()
+    assert "--require-hashes" not in versions
+    assert "-r .venv/requirements.txt" in versions
+    plain = list(house_rules.pins_in(machine.repository / ".venv/requirements.txt"))
+    locked = house_rules.pins_in(REPOSITORY / house_rules.LOCK)
+    assert plain == [(pin, []) for pin, _ in locked]
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_file_with_another_hash_is_refused_by_the_real_installer(
+    machine: Machine, is_right: bool
+) -> None:
+    """By pip, or uv, from a folder: a package whose hash in the lock is right, or is not."""
+    if importlib.util.find_spec("ensurepip") is None:
+        pytest.skip("not run: this Python makes no environments with pip")
+    folder = machine.repository / "wheels"
+    folder.mkdir()
+    wheel = made_wheel(folder)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest() if is_right else "0" * 64
+    (machine.repository / house_rules.BUILD_LOCK).write_text("# Nothing.\n")
+    (machine.repository / house_rules.LOCK).write_text(
+        f"made==1.0 \\\n    --hash=sha256:{digest}\n"
+    )
+    machine.has("uname", "#!/bin/sh\necho x86_64\n")
+    machine.python = sys.executable
+    of_pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    run = machine.set_up(**of_pip, UV_NO_INDEX="1", UV_FIND_LINKS=str(folder))
+    site = machine.repository / f".venv/lib/python3.{sys.version_info.minor}/site-packages"
+    assert (site / "made.py").exists() == is_right
+    # With nothing to build it by, the gateway itself is not installed in either case.
+    assert run.returncode == 69
+    assert ("Installing tidegate failed" in run.stderr) == is_right
+    if not is_right:
+        assert (
+            "Installing the Python packages failed: a file that came has not the hash" in run.stderr
+        )
+        assert "made" in run.stderr
+        assert "0" * 64 in run.stderr
+
+
+def made_wheel(folder: Path) -> Path:
+    path = folder / "made-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("made.py", "")
+        archive.writestr(
+            "made-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: made\nVersion: 1.0\n"
+        )
+        wheel = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr("made-1.0.dist-info/WHEEL", wheel)
+        archive.writestr("made-1.0.dist-info/RECORD", "")
+    return path
 
 
 def test_a_missing_venv_module_comes_from_debian_once(machine: Machine) -> None:
@@ -244,6 +329,39 @@ def test_what_cannot_be_compiled_runs_as_it_is(machine: Machine) -> None:
     assert "compiling what every message goes through" in done.stdout
     assert "that failed (.venv/setup.log says why): it runs as it is" in done.stdout
     assert "tidegate" in done.stdout.splitlines()[-1]
+
+
+def test_where_it_must_be_compiled_it_is_an_error_that_it_cannot_be(machine: Machine) -> None:
+    assert machine.set_up().returncode == 0
+    (machine.repository / ".ci/compile.py").write_text("raise SystemExit('mypyc refused it')\n")
+    done = machine.set_up(COMPILE="must")
+    assert done.returncode == 1
+    assert "cannot be compiled, though gcc and Python's headers are here" in done.stderr
+    assert "mypyc refused it" in done.stderr
+    (machine.repository / ".ci/compile.py").write_text("")
+    assert machine.set_up(COMPILE="must").returncode == 0
+
+
+def test_where_there_is_no_compiler_nothing_must_be_compiled(machine: Machine) -> None:
+    no_mypyc = PYTHON.replace("*ensurepip*)", "*mypyc*) exit 1 ;;\n*ensurepip*)")
+    machine.has("python3", no_mypyc)
+    machine.set_up()
+    (machine.repository / ".ci/compile.py").write_text("raise SystemExit('mypyc refused it')\n")
+    done = machine.set_up(COMPILE="must")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("code", "fails"), [(0, False), (1, True)])
+def test_a_run_of_ci_fails_by_what_cannot_be_compiled(
+    machine: Machine, code: int, fails: bool
+) -> None:
+    passed = "echo ============ 3 passed in 0.10s ============"
+    machine.has("make", f'#!/bin/sh\n[ "$1" != test ] || {passed}\n')
+    (machine.repository / ".ci/setup.sh").write_text(f'[ "$COMPILE" = must ] && exit {code}\n')
+    done = machine.set_up(".ci/run")
+    assert done.returncode == int(fails)
+    assert ("the modules of .ci/compile.py could not be compiled" in done.stdout) == fails
+    assert done.stdout.splitlines()[-1] == "3 passed, 0 failed"
 
 
 def test_whoever_does_not_want_it_compiled_waits_for_no_compiler(machine: Machine) -> None:

@@ -30,7 +30,7 @@ class SessionOptions:
     subscriptions_max: int = 64
     outbox_messages_max: int = 1000
     outbox_bytes_max: int = 256 * 1024
-    outbox_when_full: WhenOutboxFull = WhenOutboxFull.DROP_OLDEST
+    when_outbox_full: WhenOutboxFull = WhenOutboxFull.DROP_OLDEST
     queues_qos_0_for_sleepers: bool = False
     awake_s_max: float = 10.0  # that what comes meanwhile keeps a sleeper awake
     payload_bytes_max: int = 1024

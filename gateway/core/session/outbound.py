@@ -27,7 +27,7 @@ Rule 7: what `ROUNDS_MAX` times no repeat of got an answer, though the client wa
         that REGISTER went unanswered PUBLISH goes out, as the client may know the number.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
-and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey
+and counted, by `when_outbox_full` the oldest (the newest command is what an actuator should obey
 when it returns) or the newest (where each one builds on those before). A message
 that its client answers with "congestion" or "invalid topic id" is sent again `retry_count_max`
 times, then dropped and counted: it must not stand before the others for ever. Beyond

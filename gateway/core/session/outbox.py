@@ -7,7 +7,7 @@ message is in good hands when each client's copy has been acknowledged, dropped,
 Over: what has no time left is given back to be dropped when its turn comes or room is needed.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` messages are given back to be dropped, the
-oldest or the newest by `outbox_when_full`, and those of QoS 0 before any other: what nobody
+oldest or the newest by `when_outbox_full`, and those of QoS 0 before any other: what nobody
 promised may not cost what the broker was told is in good hands.
 """
 
@@ -250,7 +250,7 @@ class Outbox:
         return dropped, detail
 
     def _take_superfluous(self) -> Queued:
-        is_newest_first = self._options.outbox_when_full is WhenOutboxFull.DROP_NEWEST
+        is_newest_first = self._options.when_outbox_full is WhenOutboxFull.DROP_NEWEST
         places = range(len(self._queue))
         candidates = reversed(places) if is_newest_first else iter(places)
         if self._qos_0:

@@ -54,6 +54,20 @@ def test_what_the_wheel_is_built_of_is_copied() -> None:
     assert "firmware firmware" in copied, "what the wheel takes from elsewhere"
 
 
+def test_all_that_it_fetches_has_a_hash() -> None:
+    (commands,) = (
+        rest.split("&&") for name, rest in instructions() if name == "RUN" and "pip" in rest
+    )
+    fetching = [each for each in commands if "pip install" in each and "dist/*.whl" not in each]
+    locks = [re.fullmatch(r".* --require-hashes -r (\S+)", each.strip()) for each in fetching]
+    assert [match and match[1] for match in locks] == [
+        "requirements-build.lock",
+        "requirements-gateway.lock",
+    ]
+    environment = shlex.split(next(rest for name, rest in instructions() if name == "ENV"))
+    assert {"PIP_NO_DEPS=1", "PIP_ONLY_BINARY=:all:"} <= set(environment)
+
+
 def test_it_runs_as_a_user_of_its_own_and_listens_where_the_gateway_does() -> None:
     found = dict(instructions())
     assert set(found) <= KNOWN

@@ -72,7 +72,7 @@ def test_of_qos_0_too_comes_what_waited_at_the_asking() -> None:
 def test_what_gives_way_meanwhile_is_not_made_up_for_by_what_came_later(
     policy: WhenOutboxFull, first: list[bytes], second: list[bytes]
 ) -> None:
-    options = SessionOptions(awake_s_max=0.0, outbox_messages_max=3, outbox_when_full=policy)
+    options = SessionOptions(awake_s_max=0.0, outbox_messages_max=3, when_outbox_full=policy)
     client = asleep_with(b"1", b"2", b"3", options=options)
     client.wakes(at=60.0)  # 1 is under way
     client.is_sent("a/b", b"4", at=60.0)

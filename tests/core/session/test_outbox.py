@@ -59,7 +59,7 @@ def test_what_is_kept_of_qos_0_is_not_saved() -> None:
     assert client.saved == []
 
 
-DROP_NEWEST = SessionOptions(outbox_messages_max=2, outbox_when_full=WhenOutboxFull.DROP_NEWEST)
+DROP_NEWEST = SessionOptions(outbox_messages_max=2, when_outbox_full=WhenOutboxFull.DROP_NEWEST)
 
 
 def test_by_choice_the_newest_is_dropped_and_what_waits_stays() -> None:
@@ -97,7 +97,7 @@ def test_qos_0_gives_way_before_anything_that_was_promised(
 ) -> None:
     client = asleep(
         options=SessionOptions(
-            outbox_messages_max=3, outbox_when_full=policy, queues_qos_0_for_sleepers=True
+            outbox_messages_max=3, when_outbox_full=policy, queues_qos_0_for_sleepers=True
         )
     )
     for payload, qos in ((b"1", 1), (b"b", 0), (b"c", 0), (b"3", 1)):
