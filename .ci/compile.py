@@ -156,6 +156,7 @@ MODULES = {
         "datagrams",
         "link",
         "socket",
+        "sources",
         "tick",
     ),
 }
