@@ -158,6 +158,7 @@ MODULES = {
         "datagrams",
         "link",
         "socket",
+        "sources",
         "tick",
     ),
 }
