@@ -76,6 +76,7 @@ MODULES = {
         "admission",
         "client_table",
         "contests",
+        "former_topics",
         "half_open",
         "message_id_starts",
     ),

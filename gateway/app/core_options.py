@@ -23,23 +23,30 @@ PACKET_HEAD_BYTES = 128 * 1024
 DATAGRAM_HEAD_BYTES = 16 + 255  # around a message, and around that by a forwarder (5.5)
 DATAGRAM_BYTES_MIN = 2048
 
-# Topic ids begin elsewhere in each life of the gateway: a client that has not noticed its restart
-# would otherwise publish under an id that is another topic's now.
-# All below 0x8000: clients exist that keep them in 16 bits with a sign.
-LIVES_TOLD_APART = 63
-TOPIC_IDS_APART = 512
+# New sessions number elsewhere in each run of the gateway: a client that has not noticed a restart
+# would otherwise publish under an id that is another topic's now. The ids of sessions that have not
+# ended are on the disk; for the others it is enough to tell a few runs apart, so that ids fit in a
+# byte, as which there are clients that keep them.
+RUNS_TOLD_APART = 4
+TOPIC_IDS_APART = 64
+# Where rows may have been lost any session may be one that its client still has. All ids are below
+# 0x8000: there are clients that keep them in 16 bits with a sign.
+EPOCHS_TOLD_APART = 62
+TOPIC_IDS_FAR_APART = 512
 SECRET_BYTES = 32  # of the message ids of a run
 
 
-def first_topic_id(life: int) -> int:
-    """From 1 on in a gateway's first run: clients exist that keep topic ids in a byte."""
-    return 1 + (life - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
+def first_topic_id(epoch: int, run: int | None) -> int:
+    """Of new sessions. `run`: see `StateFolder.run`."""
+    if run is None:
+        return 1 + (1 + epoch % EPOCHS_TOLD_APART) * TOPIC_IDS_FAR_APART
+    return 1 + (run - 1) % RUNS_TOLD_APART * TOPIC_IDS_APART
 
 
 def engine_options(
-    settings: Settings, epoch: int, password: bytes | None, life: int | None = None
+    settings: Settings, epoch: int, password: bytes | None, run: int | None = None
 ) -> EngineOptions:
-    """`life`: which one of the gateway this is; its epoch if that is not known."""
+    """`run`: see `StateFolder.run`."""
     predefined = PredefinedTopics.of(settings.predefined_topics)
     limits = settings.limits
     return EngineOptions(
@@ -83,7 +90,7 @@ def engine_options(
         retained_messages_max=limits.retained_messages_max,
         retained_bytes_max=limits.retained_bytes_max,
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
-        first_topic_id=first_topic_id(epoch if life is None else life),
+        first_topic_id=first_topic_id(epoch, run),
         message_id_secret=token_bytes(SECRET_BYTES),
         uplink=uplink_rules(settings),
         custody=custody_options(settings),

@@ -249,11 +249,6 @@ class Session(SessionLifecycle):
         self._subscribing.forget(topic_filter)
 
     @property
-    def next_topic_id(self) -> int:
-        """Where the topic ids of the session begin that takes the place of this one."""
-        return self._topics.next_id
-
-    @property
     def is_blank(self) -> bool:
         """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
         return self.clean and self.state is State.CONNECTING and self.will is None
