@@ -103,6 +103,7 @@ MODULES = {
         "varint",
     ),
     "core.session": (
+        "byte_order",
         "dedup",
         "egress_budget",
         "inbound",
