@@ -241,6 +241,10 @@ class Session(SessionLifecycle):
         """The answer to `SubscribeTo`."""
         return self._subscribing.subscribed(asked, return_code, self.peer)
 
+    def former_subscription(self, topic_filter: str) -> Output:
+        """What is to be saved in place of a wish that was not fulfilled."""
+        return self._subscribing.fulfilled(self.client_id, topic_filter)
+
     def topic_told(self, now: float) -> list[Output]:
         """SUBACK named a topic id, by which a message may go on that waited for REGACK."""
         following = self.outbound.topic_told(self.client_id, self.peer, now)

@@ -37,6 +37,8 @@ SHARED_IDS_MAX = 4096
 FORMER_IDS_MAX = 256
 TOPIC_ID_OCTETS = 2  # and of a short name
 TOPIC_ID_MIN = 1
+RUN_IDS_APART = 64  # by which the ids of new sessions begin elsewhere in the next run
+UNSAVED_IDS = 16  # of one client in one run, in all likelihood
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
 
 
@@ -152,11 +154,16 @@ class TopicRegistry:
         return [Save(TopicRecord(client_id, *each)) for each in self.numbered()]
 
     def restore(self, saved: list[TopicRecord], next_id: int, reported: Announced) -> None:
-        """Topics of a former life; new ones begin behind them, and not before this life's ids."""
+        """Topics of a former run. New ones begin behind them, and behind what it may have told
+        while the disk refused.
+        """
         topics = [Topic(row.name, _shared(row.topic_id), reported) for row in saved]
         self._keep(sorted(topics, key=_id_of))
         last = self._topics[-1].topic_id if self._topics else 0
-        next_id = max(next_id, self._next_id, last + 1)
+        next_id = max(next_id, last + 1)
+        if next_id > self._next_id:  # of this run
+            next_id += UNSAVED_IDS
+        next_id = max(next_id, self._next_id)
         self.first_id = next_id
         self._next_id = next_id if next_id + self._topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
 
