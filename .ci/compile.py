@@ -76,6 +76,7 @@ MODULES = {
         "admission",
         "client_table",
         "contests",
+        "former_topics",
         "half_open",
         "host_quota",
         "message_id_starts",
@@ -103,6 +104,7 @@ MODULES = {
         "varint",
     ),
     "core.session": (
+        "byte_order",
         "dedup",
         "client_queue",
         "egress_budget",

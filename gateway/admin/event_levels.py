@@ -44,6 +44,7 @@ DROPPED: dict[Reason, EventLevel] = {
     ),
     Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
     Reason.SUBSCRIPTIONS_FULL: EventLevel(WARNING, "raise limits.subscriptions_per_client_max"),
+    Reason.STATE_NOT_SAVED: EventLevel(WARNING, "see to the disk of gateway.state_dir"),
     Reason.UNKNOWN_TOPIC_ID: EventLevel(INFO),
     Reason.BAD_TOPIC: EventLevel(INFO),
     Reason.RESERVED_TOPIC: EventLevel(

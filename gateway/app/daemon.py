@@ -300,7 +300,7 @@ def _build(
     loop: asyncio.AbstractEventLoop,
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
-    options = engine_options(settings, stores.epoch, credentials.password, stores.folder.life)
+    options = engine_options(settings, stores.epoch, credentials.password, stores.folder.run)
     engine = Engine(_with_places(options, settings), pauses)
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)

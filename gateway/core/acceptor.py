@@ -20,6 +20,7 @@ from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.contests import Contest, Contests
 from gateway.core.clients.disconnect_echo import DisconnectEchoes
 from gateway.core.clients.discovery import Discovery
+from gateway.core.clients.former_topics import FormerTopics
 from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
 from gateway.core.clients.message_id_starts import MessageIdStarts
 from gateway.core.clients.qos_minus_one import QosMinusOne
@@ -94,6 +95,7 @@ class Acceptor:
             host_of=options.host_of,
         )
         self.contests = Contests()
+        self.former_topics = FormerTopics()
         self._message_id_starts = MessageIdStarts(options.message_id_secret)
         self.shared_ids = SharedIds()
         self._disconnect_echoes = DisconnectEchoes()
@@ -423,9 +425,8 @@ class Acceptor:
     def _successor(self, former: Session, positions_apart: int = 0) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
         next_position = former.outbound.next_position + positions_apart
-        session = self.new_session(
-            former.client_id, former.peer, former.next_topic_id, next_position
-        )
+        self.former_topics.note(former.client_id, former.topics)
+        session = self.new_session(former.client_id, former.peer, next_position)
         if not former.is_address_validated:
             session.outbound.require_validation(0)
         session.began_at = former.began_at
@@ -433,16 +434,8 @@ class Acceptor:
             session.take_over()
         return session
 
-    def new_session(
-        self,
-        client_id: ClientId,
-        peer: Peer,
-        first_topic_id: int | None = None,
-        first_position: int = 0,
-    ) -> Session:
+    def new_session(self, client_id: ClientId, peer: Peer, first_position: int = 0) -> Session:
         options = self._options
-        if first_topic_id is None:
-            first_topic_id = options.first_topic_id
         predefined = options.clients_predefined.get(client_id, options.predefined)
         start = self._message_id_starts.take()
         if first_position:  # of a client that had others, which count as behind it
@@ -452,7 +445,8 @@ class Acceptor:
             peer=peer,
             options=options.session,
             predefined=predefined,
-            first_topic_id=first_topic_id,
+            first_topic_id=options.first_topic_id,
+            former_ids=self.former_topics.take(client_id),
             first_position=start,
         )
 
@@ -492,6 +486,7 @@ class Acceptor:
             return self._discard_newcomer(session)
         outputs = [*self._downlink.forget(session), *session.end()]
         self._client_table.forget(session)
+        self.former_topics.note(session.client_id, session.topics)
         return outputs
 
     def _discard_newcomer(self, session: Session) -> list[Output]:
@@ -512,7 +507,7 @@ class Acceptor:
         self._end_former(contest)
         self._sessions[session.client_id] = former
         if not session.is_continued:
-            former.topics.skip_to(session.next_topic_id)
+            former.topics.skip_to(session.topics.next_id)
         self._downlink.reinstate(former)
         if former.state in ABSENT:
             self._client_table.note_absence(former, session.last_received_at)

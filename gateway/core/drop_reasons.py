@@ -22,6 +22,7 @@ class Reason(Enum):
     NOT_PERMITTED = "not_permitted"
     TOPICS_FULL = "topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"
+    STATE_NOT_SAVED = "state_not_saved"
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
     BAD_TOPIC = "bad_topic"
     RESERVED_TOPIC = "reserved_topic"

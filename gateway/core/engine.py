@@ -424,7 +424,7 @@ class Engine:
                 case UnsubscribeFrom():
                     effects += self._apply(self.downlink.unsubscribe(output), now)
                 case SubscriptionGranted():
-                    effects += self._apply(self.downlink.granted(output), now)
+                    effects += self._apply(self.downlink.granted(output, now), now)
                 case FilterRefused():
                     effects += self._filter_refused(output, now)
                 case (

@@ -135,7 +135,7 @@ class Downlink:
         elif self.pending.is_patient(now):
             self.pending.wait_for_return(asked, cover, now)
             return effects
-        return effects + self._save(asked)
+        return effects + self._save(asked, now)
 
     def unsubscribe(self, wish: UnsubscribeFrom) -> list[Output]:
         return self._apply(self._leave(wish.client_id, wish.topic_filter), retained=False)
@@ -250,8 +250,8 @@ class Downlink:
         publication.copies -= 1
         return effects + self._hand_back(publication, now)
 
-    def granted(self, news: SubscriptionGranted) -> list[Output]:
-        return self._save_all(self.pending.take(news.topic_filter))
+    def granted(self, news: SubscriptionGranted, now: float) -> list[Output]:
+        return self._save_all(self.pending.take(news.topic_filter), now)
 
     def refused(self, news: FilterRefused) -> list[Output]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
@@ -293,18 +293,20 @@ class Downlink:
     def closed(self, now: float) -> list[Output]:
         """The broker is away, or was sought in vain."""
         self._confirm_until = inf
-        return self._save_all(self.pending.closed(now))
+        return self._save_all(self.pending.closed(now), now)
 
     # Time
 
     def wake_at(self) -> float:
         wake_at = min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
+        wake_at = min(wake_at, self.pending.refused_at)
         if not self.expiry_clock.is_used:  # asked for each message
             return wake_at
         return min(wake_at, min(self.retained.due_at, self.expiry_clock.due_at))
 
     def handle_time(self, now: float) -> list[Output]:
-        effects = self._not_saved.save(now) + self._save_all(self.pending.due(now))
+        effects = self._not_saved.save(now) + self._save_all(self.pending.due(now), now)
+        effects += self._refuse_unsaved(now)
         effects += self.retained.sweep(now)
         run_time = self.expiry_clock.handle_time(now)
         if run_time is not None:
@@ -329,14 +331,28 @@ class Downlink:
 
     # Subscriptions
 
-    def _save(self, asked: SubscribeTo) -> list[Output]:
+    def _save(self, asked: SubscribeTo, now: float) -> list[Output]:
         """The last step before its client may join."""
-        self.pending.save(asked)
+        self.pending.save(asked, now)
         row = self._sessions[asked.client_id].subscription_row(asked)
         return [Save(row), WhenSaved([SubscriptionSaved(asked)])]
 
-    def _save_all(self, waited: list[SubscribeTo]) -> list[Output]:
-        return [effect for asked in waited for effect in self._save(asked)]
+    def _save_all(self, waited: list[SubscribeTo], now: float) -> list[Output]:
+        return [effect for asked in waited for effect in self._save(asked, now)]
+
+    def _refuse_unsaved(self, now: float) -> list[Output]:
+        """The disk has not taken these: their clients have what they had before."""
+        effects: list[Output] = []
+        for asked in self.pending.not_saved(now):
+            self.pending.drop(asked, asked.topic_filter)
+            session = self._sessions[asked.client_id]
+            detail = f"SUBSCRIBE to {asked.topic_filter!r}"
+            effects.append(Dropped(Reason.STATE_NOT_SAVED, asked.client_id, detail))
+            effects += session.subscribed(asked, ReturnCode.CONGESTION)
+            effects.append(session.former_subscription(asked.topic_filter))
+            change = self.subscriptions.withdraw(asked.topic_filter)
+            effects += self._apply(change, retained=True)
+        return effects
 
     def _apply(self, change: SubscriptionChange, *, retained: bool) -> list[Output]:
         """Pass a change of the covering set on to the broker."""

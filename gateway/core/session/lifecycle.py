@@ -34,7 +34,7 @@ from gateway.core.session.options import PredefinedTopics, SessionOptions, deadl
 from gateway.core.session.outbound import Outbound
 from gateway.core.session.states import Input, Interrupted, after
 from gateway.core.session.subscribing import Subscribing
-from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, TopicRegistry
+from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, FormerIds, TopicRegistry
 from gateway.core.session.will import Will, WillHandshake
 from gateway.core.state_records import (
     ClientId,
@@ -95,6 +95,7 @@ class SessionLifecycle:
         options: SessionOptions,
         predefined: PredefinedTopics,
         first_topic_id: int = TOPIC_ID_MIN,
+        former_ids: FormerIds | None = None,
         first_position: int = 0,
     ) -> None:
         # First what each message asks for: compiled, it is side by side then, and with very many
@@ -103,7 +104,7 @@ class SessionLifecycle:
         self.state = State.DISCONNECTED
         self.last_received_at = 0.0
         self.peer = peer
-        self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id)
+        self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id, former_ids)
         self.inbound = Inbound(self._topics, options)
         self.outbound = Outbound(self._topics, options, first_position)
         self.silence_max_s = inf

@@ -227,10 +227,14 @@ class Outbound(ClientQueue):
             return self._finish(client_id, peer, now)
         return self._receive_error(frame, client_id, peer, now)
 
-    def receive_pubrec(self, message_id: int, client_id: ClientId, peer: Peer) -> list[Output]:
+    def receive_pubrec(
+        self, message_id: int, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
         """PUBREL once that is durable. For what is unknown at once: a client that waits for it
-        must be able to finish.
+        must be able to finish. To QoS 1 it says the same as PUBACK.
         """
+        if self._published(message_id, 1) is not None:
+            return [Send(peer, Pubrel(message_id)), *self._finish(client_id, peer, now)]
         current = self._published(message_id, 2)
         if current is None:
             is_recorded_yet = self._current(RELEASING, message_id) is None

@@ -22,11 +22,13 @@ from typing import Any
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Send
 from gateway.core.events import Output, UnsubscribeFrom
+from gateway.core.session.byte_order import in_network_order
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
 from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
+from gateway.core.session.outbox import REGACK
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
@@ -256,6 +258,10 @@ class Session(SessionLifecycle):
         """The answer to `SubscribeTo`."""
         return self._subscribing.subscribed(asked, return_code, self.peer)
 
+    def former_subscription(self, topic_filter: str) -> Output:
+        """What is to be saved in place of a wish that was not fulfilled."""
+        return self._subscribing.fulfilled(self.client_id, topic_filter)
+
     def topic_told(self, now: float) -> list[Output]:
         """SUBACK named a topic id, by which a message may go on that waited for REGACK."""
         following = self.outbound.topic_told(self.client_id, self.peer, now)
@@ -264,11 +270,6 @@ class Session(SessionLifecycle):
     def unsubscribed(self, topic_filter: str) -> None:
         """The subscription ended without the client: the broker refuses it from now on."""
         self._subscribing.forget(topic_filter)
-
-    @property
-    def next_topic_id(self) -> int:
-        """Where the topic ids of the session begin that takes the place of this one."""
-        return self._topics.next_id
 
     @property
     def is_blank(self) -> bool:
@@ -375,13 +376,20 @@ class Session(SessionLifecycle):
         return self._topics.take_fresh(self.client_id) + answer + following
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Output]:
+        current = self.outbound.outstanding
+        if current is not None and current.stage is REGACK:
+            topic_id = self._topics.number(current.message.topic)
+            frame = in_network_order(frame, topic_id, current.message_id)
         return self.outbound.receive_regack(frame, self.client_id, self.peer, now)
 
     def _receive_puback(self, frame: Puback, now: float) -> list[Output]:
+        current = self.outbound.outstanding
+        if current is not None and current.reference is not None:
+            frame = in_network_order(frame, current.reference[1], current.message_id)
         return self.outbound.receive_puback(frame, self.client_id, self.peer, now)
 
-    def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Output]:
-        return self.outbound.receive_pubrec(frame.message_id, self.client_id, self.peer)
+    def _receive_pubrec(self, frame: Pubrec, now: float) -> list[Output]:
+        return self.outbound.receive_pubrec(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Output]:
         return self.outbound.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)

@@ -131,13 +131,14 @@ class Subscribing(QosTable):
         """
         wanted = [asked.topic_filter for asked in self.asking()]
         self._wishes = None
-        filters = self.filters
-        return [
-            self._row(client_id, name, filters[name])
-            if name in filters
-            else Save(SubscriptionDeleted(client_id, name))
-            for name in wanted
-        ]
+        return [self.fulfilled(client_id, name) for name in wanted]
+
+    def fulfilled(self, client_id: ClientId, name: str) -> Save:
+        """What is to be saved of a filter that the client may have, in place of a wish for it."""
+        qos = self.filters.get(name)
+        if qos is None:
+            return Save(SubscriptionDeleted(client_id, name))
+        return self._row(client_id, name, qos)
 
     def _row(self, client_id: ClientId, name: str, qos: int) -> Save:
         kind, topic_id = self._topics.spelled(name) or (TopicIdType.NORMAL, 0)
