@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -81,8 +83,13 @@ class DebianFolder:
         trace: TracebackType | None,
     ) -> None:
         if self._container is not None:
-            self._container.kill()
-            self._container.wait()
+            # All in it end with its init; with systemd-nspawn alone none of them would.
+            if self._init:
+                with suppress(ProcessLookupError):
+                    os.kill(self._init, signal.SIGKILL)
+            else:
+                self._container.kill()
+            self._container.wait(COMMAND_S)
         run("umount", self.root)
 
     def do(self, command: str, *, check: bool = True) -> str:

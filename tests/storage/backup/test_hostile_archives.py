@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import hashlib
-import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import tarfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from gateway.cli.restore import add_arguments, run
 from gateway.config.settings import Settings
 from gateway.storage.backup import placing
 from gateway.storage.backup import restore as restoring
@@ -34,69 +31,41 @@ from gateway.storage.backup.archive import (
 from gateway.storage.backup.guarded import Folder
 from gateway.storage.backup.restore import look
 from gateway.storage.backup.taking import named_files
+from tests.storage.backup.any_archive import (
+    CONFIG,
+    MADE,
+    PARTS,
+    SEGMENT,
+    Members,
+    archive,
+    head_rewritten,
+    made_in,
+    member,
+    members_of,
+    one_archive,
+    restored,
+)
 from tests.storage.backup.test_guarded import AS_ROOT, snapshot_of
 from tests.support.samples import named, seeds
 
-CONFIG = b"""[gateway]
-name = "gh"
-state_dir = "state"
-[upstream]
-url = "mqtts://127.0.0.1:1"
-username = "g"
-password_file = "secrets/password"
-ca_file = "ca.pem"
+REPOSITORY = Path(__file__).resolve().parents[3]
+RESTORES = "/srv/any-archives"
+NO_OVERLAY = 75
+# Prints what was written.
+IN_A_ROOT_OF_ITS_OWN = f"""
+folder=$1 repository=$2 python=$3 place=$4 count=$5
+mount -t tmpfs none "$folder" && cd "$folder" || exit {NO_OVERLAY}
+mkdir upper work root
+mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work none root || exit {NO_OVERLAY}
+for each in proc dev; do mount --rbind "/$each" "root/$each"; done
+restore() {{
+    chroot root sh -ec 'cd "$0" && exec "$@"' "$repository" \
+        "$python" -m tests.storage.backup.any_archive "$place" "$1"
+}}
+restore 0 || exit {NO_OVERLAY} # where the sources are on another file system
+restore "$count"
+cd upper && find . -mindepth 1 | cut -c 2-
 """
-SEGMENT = "state/journal/00000000000000000000-0000000001-28bca452.segment"
-PARTS = {
-    "config.toml": CONFIG,
-    "files/upstream.ca_file": b"-----BEGIN CERTIFICATE-----",
-    "files/upstream.password_file": b"tide",
-    "state/state.db": bytes(4096),
-    "state/announced.jsonl": b'["tidegate/gh/clients/a", "a", []]\n',
-    SEGMENT: b"\0" * 5000,
-}
-MADE = {
-    *("config.toml", "ca.pem", "secrets", "secrets/password", "state", "state/before-restore"),
-    *("state/state.db", "state/announced.jsonl", "state/epoch", "state/lock", "state/journal"),
-    SEGMENT,
-}
-Members = list[tuple[tarfile.TarInfo, bytes]]
-
-
-def head() -> bytes:
-    told = BackupHeader(FORMAT, "1", "gh", int(time.time()) - 5, has_secrets=True)
-    return json.dumps(asdict(told)).encode()
-
-
-def members_of(parts: dict[str, bytes]) -> Members:
-    checksums = {
-        name: hashlib.sha256(content).hexdigest()
-        for name, content in {"tidegate-backup.json": head(), **parts}.items()
-    }
-    everything = {"tidegate-backup.json": head(), **parts}
-    everything["checksums.json"] = json.dumps(checksums).encode()
-    return [(member(name), content) for name, content in everything.items()]
-
-
-def member(name: str) -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.mode = 0o600
-    return made
-
-
-def archive(path: Path, members: Members) -> Path:
-    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
-        for info, content in members:
-            if info.isreg() or content:
-                info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return path
-
-
-def restored(folder: Path, path: Path, *more: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([str(path), "--config", str(folder / "config.toml"), *more]))
 
 
 @pytest.fixture
@@ -106,10 +75,6 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "outside" / "witness").write_text("here")
     (tmp_path / "site").mkdir()
     return tmp_path / "site"
-
-
-def made_in(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
 def test_a_sound_one_makes_what_it_holds_and_nothing_else(place: Path, tmp_path: Path) -> None:
@@ -268,12 +233,9 @@ def test_a_chain_of_extensions_is_refused(tmp_path: Path) -> None:
 def test_a_size_that_the_file_does_not_have_is_refused(tmp_path: Path) -> None:
     for size in (b"77777777777\0", b"\x80" + b"\xff" * 11, b"\xff" * 12):
         path = archive(tmp_path / "b", members_of(PARTS))
-        content = bytearray(gzip.decompress(path.read_bytes()))
+        content = gzip.decompress(path.read_bytes())
         at = content.index(b"state/state.db\0")
-        content[at + 124 : at + 136] = size
-        content[at + 148 : at + 156] = b" " * 8
-        content[at + 148 : at + 156] = b"%06o\0 " % sum(content[at : at + 512])
-        path.write_bytes(gzip.compress(bytes(content)))
+        path.write_bytes(gzip.compress(head_rewritten(content, at, 124, size)))
         with pytest.raises(BackupError, match=r"is damaged|is too large"):
             look(path)
 
@@ -505,47 +467,6 @@ def test_an_archive_that_changes_while_it_is_read_changes_nothing(
 # Any archive
 
 
-NAMES = [
-    *("config.toml", "state/state.db", SEGMENT, "state/announced.jsonl", "files/upstream.ca_file"),
-    *("../outside/witness", "/etc/x", "state/lock", "files/..", "STATE/state.db", "state/journal"),
-    *("x" * 200, "state/journal/\u0661.segment", "tidegate-backup.json", "checksums.json", ""),
-]
-KINDS = [tarfile.REGTYPE] * 6 + [
-    *(tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE),
-    *(tarfile.GNUTYPE_SPARSE, tarfile.XGLTYPE, tarfile.CONTTYPE, tarfile.AREGTYPE),
-]
-
-
-def disturb(members: Members, dice: Random) -> None:
-    """One change; of some the archive is none the worse."""
-    place = dice.randrange(len(members))
-    info, content = members[place]
-    match dice.randrange(9):
-        case 0:
-            info.name = dice.choice(NAMES)
-        case 1:
-            info.type = dice.choice(KINDS)
-            info.linkname = dice.choice(["", "/etc/passwd", "config.toml", "../outside/witness"])
-        case 2:
-            info.mode = dice.choice([0, 0o600, 0o644, 0o777, 0o4755, 0o2644, 0o1777])
-        case 3:
-            info.uid, info.gid = dice.choice([(0, 0), (1, 0), (0, 65534), (1 << 20, 7)])
-        case 4:
-            info.uname, info.gname = dice.choice(
-                [("root", "root"), ("nobody", "nogroup"), ("é", "")]
-            )
-        case 5:
-            members[place] = (info, content[: dice.randrange(len(content) + 1)])
-        case 6:
-            members.insert(dice.randrange(len(members) + 1), members[place])
-        case 7:
-            del members[place]
-        case _:
-            info.pax_headers = dice.choice(
-                [{"path": "../outside/x"}, {"GNU.sparse.size": "9"}, {"size": "3"}, {"uid": "7"}]
-            )
-
-
 @pytest.mark.parametrize("numbers", seeds(120, 3000, each=30))
 def test_any_archive_makes_its_files_or_none(
     tmp_path_factory: pytest.TempPathFactory, numbers: range
@@ -557,32 +478,24 @@ def test_any_archive_makes_its_files_or_none(
     assert codes >= {0, 1}
 
 
-def one_archive(folder: Path, dice: Random) -> int | None:
-    (folder / "outside").mkdir()
-    (folder / "outside" / "witness").write_text("here")
-    place, path = folder / "site", folder / "b"
-    place.mkdir()
-    members = members_of(PARTS)
-    for _ in range(dice.randrange(3)):
-        disturb(members, dice)
-    try:
-        archive(path, members)
-    except (ValueError, OverflowError, UnicodeError):
-        return None  # tar cannot say it
-    if dice.random() < 0.2:
-        content = bytearray(path.read_bytes())
-        content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
-        path.write_bytes(content)
-    before = snapshot_of(folder)
-    code = restored(place, path, *(["--force"] if dice.random() < 0.5 else []))
-    if code:
-        assert snapshot_of(folder) == before
-    else:
-        assert made_in(place) <= MADE
-        assert {"state", "state/epoch"} <= made_in(place)
-    assert made_in(folder / "outside") == {"witness"}
-    assert (folder / "outside" / "witness").read_text() == "here"
-    return code
+@AS_ROOT
+def test_as_root_no_archive_changes_a_file_elsewhere_on_the_machine(tmp_path: Path) -> None:
+    """In a root of its own over this one: what they write anywhere lies in the upper layer."""
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", IN_A_ROOT_OF_ITS_OWN]
+    done = subprocess.run(
+        [*command, "sh", tmp_path, REPOSITORY, sys.executable, RESTORES, "150"],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == NO_OVERLAY:
+        pytest.skip(f"not run: no root of its own to be had here, {done.stderr.strip()[-200:]}")
+    assert done.returncode == 0, done.stderr
+    written = done.stdout.splitlines()
+    assert len(written) > 1000
+    above = {str(path) for path in (Path(RESTORES), *Path(RESTORES).parents)}
+    assert {path for path in written if not path.startswith(f"{RESTORES}/")} <= above
 
 
 def test_the_reader_forgets_what_it_has_read(tmp_path: Path) -> None:
