@@ -85,7 +85,13 @@ from gateway.core.operator import Operator
 from gateway.core.options import EngineOptions as EngineOptions
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import ClientId, Exchanges, State, StateRecords
+from gateway.core.state_records import (
+    ClientId,
+    Exchanges,
+    SessionRecord,
+    State,
+    StateRecords,
+)
 from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
@@ -479,6 +485,10 @@ class Engine:
         is_same_device = self._contests.has_same_will(output.client_id)
         for each in output.outputs:
             match each:
+                case Save(change=SessionRecord(state=State.LOST)) if self._contests.holds_will(
+                    output.client_id
+                ):
+                    pass  # after a restart it is to be found lost again, with its will
                 case Save():
                     effects += [each] if self._saves else []
                 case StateChanged():
@@ -547,13 +557,16 @@ class Engine:
             return []
         session = self.sessions[output.client_id]
         self.client_table.leave_address(session)
-        if session.is_newcomer and output.after is State.DISCONNECTED:
-            will = self._contests.left_in_order(output.client_id)
+        contest = self._contests.of(output.client_id)
+        if contest is not None:
+            held = self._contests.left(contest, in_order=output.after is State.DISCONNECTED)
             effects = self._apply(self._acceptor.discard(session), now)
-            if will is not None:
-                effects += self._apply([PublishWill(will.reading(output.client_id, now))], now)
+            if held is not None:
+                effects += self._apply([PublishWill(held.reading(output.client_id, now))], now)
+            if contest.is_will_due:
+                effects += self._apply_session(contest.former, contest.former.row_again(), now)
             return effects
-        if session.clean or session.is_newcomer:
+        if session.clean:
             return self._apply(self._acceptor.discard(session), now)
         self.client_table.note_absence(session, now)
         return []

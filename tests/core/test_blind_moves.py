@@ -383,3 +383,29 @@ def test_while_answers_do_not_count_a_message_is_repeated_and_not_given_up() -> 
     bench.say(AWAY, right)
     assert bench.engine.sessions[S1].outbound.waiting == 0
     assert not bench.engine.client_table.formers
+
+
+def test_a_will_that_is_held_back_outlasts_a_restart() -> None:
+    bench = StateBench()
+    with_will(bench, HOME, 60, clean=False)
+    bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
+    later(bench, 100)
+    bench.restart()
+    assert wills(bench) == []
+    later(bench, 100)
+    assert wills(bench) == [b"mine"]
+    bench.restart()
+    later(bench, 100)
+    assert wills(bench) == []
+
+
+def test_a_will_that_was_held_back_and_published_is_not_published_after_a_restart() -> None:
+    bench = StateBench()
+    with_will(bench, HOME, 60, clean=False)
+    bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
+    later(bench, 100)
+    bench.say(AWAY, Disconnect())
+    assert wills(bench) == [b"mine"]
+    bench.restart()
+    later(bench, 100)
+    assert wills(bench) == []

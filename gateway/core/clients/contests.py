@@ -178,16 +178,23 @@ class Contests:
             return change
         return contest.returned(change.before, change.detail)
 
-    def left_in_order(self, client_id: ClientId) -> Will | None:
-        """The newcomer has said DISCONNECT. That tells nothing of the former one, unless it has
-        given the same will; else that one's will may be due now.
+    def left(self, contest: Contest, *, in_order: bool) -> Will | None:
+        """The newcomer has said DISCONNECT, or is lost and its will published. The first tells
+        nothing of the former one, unless it has given the same will; else that one's will may be
+        due now, and is returned.
         """
-        contest = self._contests[client_id]
+        if not in_order:
+            return None
         given, will = contest.newcomer.will, contest.former.will
         if given is not will and given == will:
             contest.former.forget_will()
             return None
         return will if contest.is_will_due else None
+
+    def holds_will(self, client_id: ClientId) -> bool:
+        """Whether the will of the former session waits for what becomes of the newcomer."""
+        contest = self._contests.get(client_id)
+        return contest is not None and contest.is_will_due
 
     def judge(self, contest: Contest, answers: bool | None, now: float) -> bool:
         """Whether what a newcomer said counts. `answers`: see `Outbound.answers`."""

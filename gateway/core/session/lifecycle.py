@@ -252,6 +252,11 @@ class SessionLifecycle:
         self._row = digest
         return [Save(row)]
 
+    def row_again(self) -> list[Output]:
+        """Its row, though it was said to be saved as it is."""
+        self._row = None
+        return self._changed_row()
+
     def succeed(self, former: SessionLifecycle) -> list[Output]:
         """The former session is over, and this one is saved from now on: all its rows, but what it
         has in common with that one.
