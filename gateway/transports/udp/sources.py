@@ -21,7 +21,7 @@ import ctypes
 import errno
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fcntl import ioctl
 from mmap import mmap
 
@@ -78,8 +78,19 @@ class Sources:
     table has, is the kernel's choice.
     """
 
-    def __init__(self, family: Family, *, peers_max: int, batch_max: int) -> None:
+    def __init__(
+        self,
+        family: Family,
+        *,
+        peers_max: int,
+        batch_max: int,
+        only_address: Callable[[], bytes | None],
+    ) -> None:
+        """`only_address`: that of this machine, beside those of loopback; None if there are several
+        or none.
+        """
         self.family = family
+        self._ask_only_address = only_address
         self.usual = b""  # control messages of a batch of which no peer needs an entry
         self.recent: dict[bytes, bytes | None] = {}
         self.former: dict[bytes, bytes | None] = {}
@@ -97,7 +108,7 @@ class Sources:
 
     def look_at_addresses(self) -> None:
         """Now and then: addresses come and go."""
-        only = None if self.family.is_ipv6 else _only_ipv4_address()
+        only = self._ask_only_address()
         if only != self._only_address:
             self._only_address, self.usual = only, b""
             if only is not None:
@@ -161,7 +172,14 @@ def sources_of(opened: socket.socket, *, peers_max: int, batch_max: int) -> Sour
         told = opened.getsockopt(family.level, family.option)
     except OSError:
         return None
-    return Sources(family, peers_max=peers_max, batch_max=batch_max) if told else None
+    if not told:
+        return None
+    return Sources(
+        family,
+        peers_max=peers_max,
+        batch_max=batch_max,
+        only_address=(lambda: None) if family.is_ipv6 else only_ipv4_address,
+    )
 
 
 _SIOCGIFCONF = 0x8912
@@ -170,7 +188,7 @@ _IFREQ_BYTES = 16 + (24 if ctypes.sizeof(ctypes.c_void_p) == 8 else 16)
 _IFREQ_ADDRESS_AT = 20  # behind the name, a family and a port
 
 
-def _only_ipv4_address() -> bytes | None:
+def only_ipv4_address() -> bytes | None:
     """Of this machine, beside those of loopback. None if it has several or none."""
     requests = ctypes.create_string_buffer(_ADDRESSES_MAX * _IFREQ_BYTES)
     asked = struct.pack("@iP", len(requests), ctypes.addressof(requests))

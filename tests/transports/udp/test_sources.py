@@ -9,7 +9,6 @@ from mmap import mmap
 
 import pytest
 
-from gateway.transports.udp import sources as tested
 from gateway.transports.udp.datagrams import BatchedDatagrams, SingleDatagrams, datagram_calls
 from gateway.transports.udp.mmsg import DATAGRAMS_PER_CALL
 from gateway.transports.udp.socket import open_udp_socket
@@ -109,18 +108,22 @@ def controls(*addresses: str, interface: int = 2) -> mmap:
     return made
 
 
-def made(
-    monkeypatch: pytest.MonkeyPatch, peers_max: int = 100, *, only: str | None = None
-) -> Sources:
-    address = None if only is None else socket.inet_aton(only)
-    monkeypatch.setattr(tested, "_only_ipv4_address", lambda: address)
-    return Sources(IPV4, peers_max=peers_max, batch_max=DATAGRAMS_PER_CALL)
+class Machine:
+    """Its only address."""
+
+    def __init__(self, only: str | None = None) -> None:
+        self.only = only
+
+    def __call__(self) -> bytes | None:
+        return None if self.only is None else socket.inet_aton(self.only)
 
 
-def test_a_table_that_is_full_forgets_those_heard_longest_ago(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept = made(monkeypatch, peers_max=3)
+def made(machine: Machine, peers_max: int = 100) -> Sources:
+    return Sources(IPV4, peers_max=peers_max, batch_max=DATAGRAMS_PER_CALL, only_address=machine)
+
+
+def test_a_table_that_is_full_forgets_those_heard_longest_ago() -> None:
+    kept = made(Machine(), peers_max=3)
     for peer in PEERS:
         kept.received((peer,), controls("192.0.2.1"))
     known = [source is not None for source in kept.of(PEERS)]
@@ -133,14 +136,13 @@ def test_a_table_that_is_full_forgets_those_heard_longest_ago(
     assert kept.forget(PEERS[5]) is None
 
 
-def test_with_one_address_what_came_over_a_network_needs_no_entry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept = made(monkeypatch, only="192.0.2.1")
+def test_with_one_address_what_came_over_a_network_needs_no_entry() -> None:
+    machine = Machine("192.0.2.1")
+    kept = made(machine)
     kept.received(PEERS[:2], controls("192.0.2.1", "192.0.2.1"))
     assert kept.usual == controls("192.0.2.1")[: IPV4.control_bytes] * DATAGRAMS_PER_CALL
     assert not kept.is_used
-    monkeypatch.setattr(tested, "_only_ipv4_address", lambda: None)
+    machine.only = None
     kept.look_at_addresses()
     assert not kept.usual
     kept.received(PEERS[:1], controls("192.0.2.1"))
@@ -151,10 +153,8 @@ def test_with_one_address_what_came_over_a_network_needs_no_entry(
     ("addresses", "interface"),
     [(["127.0.0.1"], 1), (["192.0.2.1"], 1), (["192.0.2.7"], 2), (["192.0.2.1", "192.0.2.7"], 2)],
 )
-def test_what_came_otherwise_has_one(
-    monkeypatch: pytest.MonkeyPatch, addresses: list[str], interface: int
-) -> None:
-    kept = made(monkeypatch, only="192.0.2.1")
+def test_what_came_otherwise_has_one(addresses: list[str], interface: int) -> None:
+    kept = made(Machine("192.0.2.1"))
     peers = PEERS[: len(addresses)]
     kept.received(peers, controls(*addresses, interface=interface))
     assert kept.of(peers) == list(map(socket.inet_aton, addresses))
