@@ -76,7 +76,9 @@ MODULES = {
         "admission",
         "client_table",
         "contests",
+        "former_topics",
         "half_open",
+        "host_quota",
         "message_id_starts",
     ),
     "core.downlink": (
@@ -102,7 +104,9 @@ MODULES = {
         "varint",
     ),
     "core.session": (
+        "byte_order",
         "dedup",
+        "client_queue",
         "egress_budget",
         "inbound",
         "lifecycle",
@@ -156,6 +160,7 @@ MODULES = {
         "datagrams",
         "link",
         "socket",
+        "sources",
         "tick",
     ),
 }

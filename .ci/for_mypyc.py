@@ -19,6 +19,7 @@ import re
 # the collector of garbage need not know of them, and each is 16 octets smaller.
 ACYCLIC = (
     # The sessions' and what they hold
+    "ClientQueue",
     "Egress",
     "Outbound",
     "Inbound",

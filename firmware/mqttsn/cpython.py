@@ -42,16 +42,10 @@ def sleep_ms(wait_ms: int) -> None:
 
 
 class socket(sockets.socket):  # noqa: N801, the name that MicroPython has
-    """A stream of datagrams, as a connected socket is on MicroPython."""
+    """A connected one is a stream too, as on MicroPython; only what is written is needed."""
 
     def write(self, buffer: bytearray, size: int) -> int:
         return self.send(memoryview(buffer)[:size])
-
-    def readinto(self, buffer: bytearray) -> int | None:
-        try:
-            return self.recv_into(buffer)
-        except BlockingIOError:
-            return None
 
 
 class poll:  # noqa: N801

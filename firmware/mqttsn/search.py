@@ -14,15 +14,13 @@ Limits: GATEWAYS_MAX gateways; with one more the one is forgotten that would be 
 """
 
 from random import getrandbits
-from socket import AF_INET, SOCK_DGRAM
 
 try:
-    from socket import socket
     from time import sleep_ms, ticks_diff, ticks_ms  # type: ignore[attr-defined]
 
     from micropython import const
 except ImportError:
-    from .cpython import const, sleep_ms, socket, ticks_diff, ticks_ms
+    from .cpython import const, sleep_ms, ticks_diff, ticks_ms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +81,8 @@ class Search:
 
 def find(group: tuple[str, int], limit_ms: int = 60_000, more_ms: int = 500) -> "list[Any]":
     """Addresses of gateways, in order of their ids; waits for more when one has answered."""
+    from socket import AF_INET, SOCK_DGRAM, socket  # here: not every board has it
+
     search = Search(getrandbits)
     asking: Any = socket(AF_INET, SOCK_DGRAM)
     try:

@@ -1,19 +1,20 @@
 """Datagrams to and from one gateway of several, over the network that the board is connected to.
 
 What the network refuses for a moment is a lost datagram: whoever asks asks again. That there is no
-network, or no such host, is an OSError.
-"""
+network, or no such host, is an OSError; that the board has no sockets, an ImportError.
 
-from socket import AF_INET, SOCK_DGRAM, getaddrinfo
+Datagrams are read one by one, by `recv`. On most ports `readinto` goes on until the buffer is full:
+it joins what waits together and cuts the last one. `recv` allocates its answer, and an exception
+where there is none, so it is called only when something came.
+"""
 
 try:
     from select import poll
-    from socket import socket
     from time import sleep_ms  # type: ignore[attr-defined]
 
     from micropython import const
 except ImportError:
-    from .cpython import const, poll, sleep_ms, socket  # type: ignore[assignment]
+    from .cpython import const, poll, sleep_ms  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,16 +40,17 @@ class Udp:
             pass
 
     def receive(self, buffer: bytearray, wait_ms: int) -> int:
-        """How many octets came in time; 0 for none."""
+        """How many octets came in time; 0 for none. Of a longer datagram, as many as fit."""
         opened = self._socket or self._open()
         try:
-            if wait_ms > 0:
-                for _ in self._poll.ipoll(wait_ms):
-                    pass
-            return opened.readinto(buffer) or 0
+            for _ in self._poll.ipoll(max(0, wait_ms)):
+                heard = opened.recv(len(buffer))
+                size = len(heard)
+                buffer[:size] = heard
+                return size
         except OSError:  # it may be told again at once, for as long as we wait
             sleep_ms(20)
-            return 0
+        return 0
 
     def next(self) -> None:
         self.close()
@@ -60,6 +62,15 @@ class Udp:
             self._socket = None
 
     def _open(self) -> "Any":
+        from socket import AF_INET, SOCK_DGRAM, getaddrinfo  # here: not every board has it
+
+        try:
+            from socket import socket
+
+            from micropython import const  # noqa: F401, to know which of the two this is
+        except ImportError:
+            from .cpython import socket
+
         address = getaddrinfo(*self._addresses[self.index])[0][-1]
         opened: Any = socket(AF_INET, SOCK_DGRAM)
         self._poll: Any = poll()

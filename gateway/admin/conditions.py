@@ -1,9 +1,10 @@
 """What /healthz says of the parts that write to the disk and of what stands still, and what an
 operator can do about it.
 
-A journal that cannot be written at all is a failure: then readings are refused, and a supervisor
-may try a restart. So is a standstill. Anything less is a doubt, which is reported beside "ok" and
-restarts nobody: a restart makes no room on a disk.
+A journal that cannot be written at all is a failure: then readings are refused while the broker is
+away. So is a standstill. Anything less is a doubt. Of all these only a standstill by the gateway's
+own fault is one that a supervisor should act on: a restart makes no room on a disk, and a card that
+is read-only stays so.
 """
 
 from __future__ import annotations

@@ -32,12 +32,19 @@ DROPPED: dict[Reason, EventLevel] = {
         INFO, "see mqtt_sn.client_id_bytes_max and mqtt_sn.empty_client_id, or correct the sensor"
     ),
     Reason.CLIENTS_FULL: EventLevel(WARNING, "raise limits.clients_max"),
+    Reason.HOST_FULL: EventLevel(WARNING, "if they are yours, raise limits.clients_per_host_max"),
+    Reason.GAVE_WAY: EventLevel(
+        WARNING,
+        "raise limits.clients_max if the sensors of that host are yours, else find who sends from "
+        "there and set limits.clients_per_host_max",
+    ),
     Reason.MEMORY_SCARCE: EventLevel(WARNING, "see limits.memory_percent_max"),
     Reason.NOT_PERMITTED: EventLevel(
         INFO, "add it to admission.listed, or permit new sensors for a while on the page"
     ),
     Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
     Reason.SUBSCRIPTIONS_FULL: EventLevel(WARNING, "raise limits.subscriptions_per_client_max"),
+    Reason.STATE_NOT_SAVED: EventLevel(WARNING, "see to the disk of gateway.state_dir"),
     Reason.UNKNOWN_TOPIC_ID: EventLevel(INFO),
     Reason.BAD_TOPIC: EventLevel(INFO),
     Reason.RESERVED_TOPIC: EventLevel(

@@ -49,9 +49,7 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
     settings, snapshot, links = shown.in_force.configuration.settings, shown.snapshot, shown.links
     checks = {
         "event_loop": shown.lag.check,
-        "liveness": shown.watch.check,
-        "journal": snapshot.journal_failure,
-        "backlog": snapshot.backlog_failure,
+        "liveness": shown.watch.fault,
         **links.checks(),
     }
     sampler = shown.sampler
@@ -75,6 +73,11 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
         news=shown.event_log,
         checks=checks,
         ready_checks=links.checks() | {"journal": snapshot.journal_failure},
+        failures={
+            "liveness": shown.watch.check,
+            "journal": snapshot.journal_failure,
+            "backlog": snapshot.backlog_failure,
+        },
         doubts={
             "journal": snapshot.journal_doubt,
             "state": snapshot.state_doubt,

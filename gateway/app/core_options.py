@@ -17,6 +17,7 @@ from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions, WhenOutboxFull
+from gateway.core.session.topic_registry import RUN_IDS_APART
 from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody.custody import CustodyOptions
 from gateway.core.uplink.uplink import UplinkOptions
@@ -31,23 +32,29 @@ PACKET_HEAD_BYTES = 128 * 1024
 DATAGRAM_HEAD_BYTES = 16 + 255  # around a message, and around that by a forwarder (5.5)
 DATAGRAM_BYTES_MIN = 2048
 
-# Topic ids begin elsewhere in each life of the gateway: a client that has not noticed its restart
-# would otherwise publish under an id that is another topic's now.
-# All below 0x8000: clients exist that keep them in 16 bits with a sign.
-LIVES_TOLD_APART = 63
-TOPIC_IDS_APART = 512
+# New sessions number elsewhere in each run of the gateway: a client that has not noticed a restart
+# would otherwise publish under an id that is another topic's now. The ids of sessions that have not
+# ended are on the disk, but for the last ones where that refused: it is enough to tell a few runs
+# apart, and ids fit in a byte, as which there are clients that keep them.
+RUNS_TOLD_APART = 4
+# Where rows may have been lost any session may be one that its client still has. All ids are below
+# 0x8000: there are clients that keep them in 16 bits with a sign.
+EPOCHS_TOLD_APART = 62
+TOPIC_IDS_FAR_APART = 512
 SECRET_BYTES = 32  # of the message ids of a run
 
 
-def first_topic_id(life: int) -> int:
-    """From 1 on in a gateway's first run: clients exist that keep topic ids in a byte."""
-    return 1 + (life - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
+def first_topic_id(epoch: int, run: int | None) -> int:
+    """Of new sessions. `run`: see `StateFolder.run`."""
+    if run is None:
+        return 1 + (1 + epoch % EPOCHS_TOLD_APART) * TOPIC_IDS_FAR_APART
+    return 1 + (run - 1) % RUNS_TOLD_APART * RUN_IDS_APART
 
 
 def engine_options(
-    settings: Settings, epoch: int, password: bytes | None, life: int | None = None
+    settings: Settings, epoch: int, password: bytes | None, run: int | None = None
 ) -> EngineOptions:
-    """`life`: which one of the gateway this is; its epoch if that is not known."""
+    """`run`: see `StateFolder.run`."""
     predefined = PredefinedTopics.of(settings.predefined_topics)
     limits = settings.limits
     for_clients = (settings.mqtt_sn, limits)
@@ -77,7 +84,7 @@ def engine_options(
             client_id: predefined.overlaid_with(client.predefined_topics)
             for client_id, client in settings.clients.items()
         },
-        first_topic_id=first_topic_id(epoch if life is None else life),
+        first_topic_id=first_topic_id(epoch, run),
         message_id_secret=token_bytes(SECRET_BYTES),
         uplink=uplink_rules(settings),
         custody=custody_options(settings),

@@ -66,7 +66,7 @@ from gateway.transports.broker.link import LASTS_S, BrokerLink
 from gateway.transports.clock import machine_now, now, pauses, unix_ms_at_zero
 from gateway.transports.errors import LinkError
 from gateway.transports.heartbeat import Heartbeat
-from gateway.transports.places import forwarders_within, is_same_host, nobody, nowhere
+from gateway.transports.places import forwarders_within, host_of, is_same_host, nobody, nowhere
 
 if TYPE_CHECKING:
     from gateway.admin.http.server import AdminServer
@@ -300,7 +300,7 @@ def _build(
     loop: asyncio.AbstractEventLoop,
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
-    options = engine_options(settings, stores.epoch, credentials.password, stores.folder.life)
+    options = engine_options(settings, stores.epoch, credentials.password, stores.folder.run)
     engine = Engine(_with_places(options, settings), pauses)
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)
@@ -436,6 +436,7 @@ def _snapshot(
 
 def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:
     """What only the links know of addresses."""
+    options = replace(options, host_of=host_of)
     forwarders = settings.forwarders
     if not forwarders.allow:
         options = replace(options, may_forward=nobody)

@@ -46,7 +46,8 @@ class SensorLinks:
     def build(self, settings: Settings, shell: Shell) -> None:
         bytes_max = datagram_bytes_max(settings)
         for number, udp in enumerate(settings.listeners):
-            self.udp.append(_udp_link(udp, number, shell, bytes_max))
+            link = _udp_link(udp, number, shell, bytes_max, settings.limits.clients_max)
+            self.udp.append(link)
             if udp.multicast is not None:
                 self.multicast[number] = _group(self.udp[number], udp, number, shell)
         self.groups.update(self.multicast)
@@ -149,7 +150,9 @@ class SensorLinks:
         return groups | addresses | {name: line.check for name, line in self._lines.items()}
 
 
-def _udp_link(udp: UdpSettings, number: int, shell: Shell, bytes_max: int) -> UdpLink:
+def _udp_link(
+    udp: UdpSettings, number: int, shell: Shell, bytes_max: int, peers_max: int
+) -> UdpLink:
     return UdpLink(
         udp.listen,
         partial(shell.on_datagrams, number),
@@ -158,6 +161,7 @@ def _udp_link(udp: UdpSettings, number: int, shell: Shell, bytes_max: int) -> Ud
         busy_poll_ms_max=udp.busy_poll_ms_max,
         datagram_bytes_max=bytes_max,
         shares_port=udp.multicast is not None,
+        peers_max=peers_max,
     )
 
 

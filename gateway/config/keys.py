@@ -525,6 +525,11 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
                settings=settings.LimitsSettings, parts=(
     Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones are told: congestion",
         "20 MiB of memory, at 2 KiB each"),
+    Key("clients_per_host_max", Integer(0, 1_000_000),
+        "Sensors of one host, that is of one IP address, with all behind it if it is a forwarder "
+        "or a router, or of one serial line; a further one is told: congestion. 0 for no limit: "
+        "only when clients_max is reached a host with many gives way to others",
+        "all sensors may be behind one router"),
     Key("topics_per_client_max", Integer(1, 65_534), "Registered topics of one sensor",
         "sensors have few, a bridge of many values has a hundred"),
     Key("subscriptions_per_client_max", Integer(1, 65_535), "Subscriptions of one sensor",
@@ -568,7 +573,8 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "wait", "the network is for the operator to know"),
     Key("memory_percent_max", Integer(10, 100),
         "Of the memory of its control group, or of the machine, used by all together: from then on "
-        "new sensors are told congestion, and what would wait in memory goes to disk; 100: never",
+        "new sensors are told congestion, so is one with 16 topic names that registers another, "
+        "and what would wait in memory goes to disk; 100: never",
         "the kernel ends a process that gets none; what is left is enough for a busy minute"),
 ))
 

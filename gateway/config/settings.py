@@ -244,6 +244,7 @@ class AdminSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsSettings:
     clients_max: int = 10_000
+    clients_per_host_max: int = 0
     topics_per_client_max: int = 256
     subscriptions_per_client_max: int = 64
     outbox_messages_max: int = 1000

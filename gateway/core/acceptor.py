@@ -20,6 +20,7 @@ from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.contests import Contest, Contests
 from gateway.core.clients.disconnect_echo import DisconnectEchoes
 from gateway.core.clients.discovery import Discovery
+from gateway.core.clients.former_topics import FormerTopics
 from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
 from gateway.core.clients.message_id_starts import MessageIdStarts
 from gateway.core.clients.qos_minus_one import QosMinusOne
@@ -88,11 +89,13 @@ class Acceptor:
         self.admission = Admission(options.admission, client_table.sessions)
         self.discovery = Discovery(options.discovery, self.admission, received)
         self.half_open = HalfOpenClients(
-            options.admission.callers_max,
-            options.admission.handshakes_max,
-            options.session.patience_s,
+            callers_max=options.admission.callers_max,
+            handshakes_max=options.admission.handshakes_max,
+            handshake_s=options.session.patience_s,
+            host_of=options.host_of,
         )
         self.contests = Contests()
+        self.former_topics = FormerTopics()
         self._message_id_starts = MessageIdStarts(options.message_id_secret)
         self.shared_ids = SharedIds()
         self._disconnect_echoes = DisconnectEchoes()
@@ -146,12 +149,14 @@ class Acceptor:
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self._sessions.get(client_id)
-        refusal = None if session is not None else self.admission.unlisted(client_id, now)
+        refusal = None
+        if session is None:
+            refusal = self.admission.unlisted(client_id, now)
+            refusal = refusal or self._client_table.hosts.refusal(peer)
         refusal = refusal or self.admission.judge(
             frame, len(self._sessions), known=session is not None
         )
-        is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
-        if refusal is not None and not (is_full and self._may_make_room(now)):
+        if refusal is not None and self._gives_way_to(peer, refusal, now) is None:
             return _turned_away(refusal, peer)
         effects: list[Output] = []
         if at_address is None:
@@ -161,10 +166,19 @@ class Acceptor:
         effects += self._displace_former(client_id, peer)
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
+        return effects + self._connect_again(frame, session, peer, now)
+
+    def _connect_again(
+        self, frame: Connect, session: Session, peer: Peer, now: float
+    ) -> list[Output]:
+        """CONNECT in the name of a client that has a session."""
+        client_id = session.client_id
+        effects: list[Output] = []
         if peer != session.peer:
             effects += self.shared_ids.moved(client_id, session.peer, peer, now)
         contest = self.contests.of(client_id)
         begins = frame.clean_session and not session.is_blank
+        latest = session
         if contest is not None and (peer != session.peer or begins):
             effects += self._dismiss(contest, "another CONNECT")
             session = contest.former
@@ -172,7 +186,9 @@ class Acceptor:
         self._client_table.leave_address(session)
         ended: list[Output] = []
         if frame.clean_session and not session.is_blank:
-            ended, session = self._begin_anew(session, peer)
+            ended, session = self._begin_anew(session, peer, contest)
+        elif not session.is_newcomer and self.contests.may_begin(session, peer):
+            ended, session = self._continue(session, latest, contest)
         outputs = [*ended, *session.connect(frame, peer, now)]
         self._client_table.enter(session)
         return [*effects, SessionOutput(client_id, outputs)]
@@ -196,17 +212,20 @@ class Acceptor:
         """The second frame of a new client, which makes it one."""
         client_id, peer = caller.client_id, caller.peer
         effects: list[Output] = []
-        refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
+        refusal = self._client_table.hosts.refusal(peer)
+        refusal = refusal or self.admission.judge(
+            caller.connect(), len(self._sessions), known=False
+        )
         if refusal is not None:
-            is_full = refusal.reason is Reason.CLIENTS_FULL
-            if not (is_full and self._may_make_room(now)):
+            gives_way = self._gives_way_to(peer, refusal, now)
+            if gives_way is None:
                 return [
                     Dropped(
                         reason=refusal.reason, client_id=client_id, detail=refusal.detail, peer=peer
                     ),
                     _disconnect(peer),
                 ]
-            effects += self._make_room(now)
+            effects += self._end(gives_way)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._client_table.enter(session)
         effects += self.admission.came_in(client_id)
@@ -225,8 +244,8 @@ class Acceptor:
 
     def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame from where a client is said to be."""
-        if isinstance(frame, Pingreq) and frame.client_id:  # says it again
-            session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+        if _says_where(frame):
+            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
             outputs = session.receive(frame, now)
         else:
             self._client_table.leave_address(session)
@@ -245,33 +264,60 @@ class Acceptor:
         self.contests.leave_address(former)
         return [FormerOutput(former.client_id, former.displace())]
 
-    def _begin_anew(self, former: Session, peer: Peer) -> tuple[list[Output], Session]:
+    def _begin_anew(
+        self, former: Session, peer: Peer, before: Contest | None
+    ) -> tuple[list[Output], Session]:
         """A clean session for a known client, in place of the former one or, as long as it is not
-        known who says that, beside it.
+        known who says that, beside it. `before`: the contest that has just ended.
         """
         client_id = former.client_id
         if peer == former.peer:
             ended = self.discard(former)
             successor = self._sessions[client_id] = self._successor(former)
             return ended, successor
+        return self._begin_beside(former, before)
+
+    def _begin_beside(
+        self, former: Session, before: Contest | None
+    ) -> tuple[list[Output], Session]:
+        """A session for what is said in the client's name elsewhere."""
+        client_id = former.client_id
         held = self._downlink.hold(former)
         former.held = ()  # its client is told again when it asks again
         newcomer = self._sessions[client_id] = self._successor(former, POSITIONS_APART)
         self._client_table.formers[client_id] = former
-        self.contests.begin(former, newcomer)
+        self.contests.begin(former, newcomer, before)
+        return held, newcomer
+
+    def _continue(
+        self, former: Session, latest: Session, before: Contest | None
+    ) -> tuple[list[Output], Session]:
+        """The client is said to go on elsewhere with what it has; `latest`: what it did last."""
+        held, newcomer = self._begin_beside(former, before)
+        newcomer.continue_from(former, latest)
+        self._downlink.continue_from(former, newcomer)
         return held, newcomer
 
     def _receive_newcomer(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame of one that connected in another one's name, or returned to another address."""
         contest = self.contests.of(session.client_id)
         assert contest is not None, "it is a newcomer"
-        self.contests.judge(contest, session.outbound.answers(frame), now)
+        answers = session.outbound.answers(frame)
+        if not self.contests.judge(contest, answers, now):
+            session.last_received_at = now
+            if answers:
+                session.outbound.wait_on(now)
+            kind = type(frame).__name__.upper()
+            return [Dropped(Reason.UNPROVEN, session.client_id, f"{kind} as a guess", session.peer)]
         if session.is_address_validated:
+            outputs = session.receive(frame, now)
+        elif _says_where(frame):
+            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
             outputs = session.receive(frame, now)
         else:
             outputs = session.address_validated(frame, now)
         received: list[Output] = [SessionOutput(session.client_id, outputs)]
-        if contest.is_proven and not session.asking():
+        if contest.is_proven and (session.is_continued or not session.asking()):
             received += self._succeed(contest, "who connected elsewhere has shown that it is there")
         return received
 
@@ -280,7 +326,11 @@ class Acceptor:
         contest = self.contests.of(former.client_id)
         assert contest is not None, "it is a former one"
         ended = self.shared_ids.moved(former.client_id, contest.newcomer.peer, former.peer, now)
-        ended += self._dismiss(contest, "the client is heard where it was")
+        before, why = contest.newcomer.state, "the client is heard where it was"
+        ended += self._dismiss(contest, why)
+        if before is not former.state:
+            ended.append(contest.returned(before, why))
+        former.return_topics()
         return [*ended, SessionOutput(former.client_id, former.receive(frame, now))]
 
     def _dismiss(self, contest: Contest, why: str) -> list[Output]:
@@ -298,7 +348,11 @@ class Acceptor:
         self._end_former(contest)
         self._client_table.enter(newcomer)
         dropped = Dropped(Reason.SESSION_ENDED, client_id, why, count=0)
-        return [dropped, *self._ended_former(former), *newcomer.rows()]
+        if newcomer.is_continued:
+            ended = self._downlink.end_former(former)
+        else:
+            ended = self._ended_former(former)
+        return [dropped, *ended, *newcomer.succeed(former)]
 
     def _end_former(self, contest: Contest) -> None:
         former = self.contests.end(contest.former.client_id).former
@@ -317,6 +371,7 @@ class Acceptor:
         if contest.former.state not in ABSENT:
             return []
         self.contests.leave_address(contest.former)
+        contest.former.outbound.forget_offered()
         if not contest.former.clean:
             return []  # it would be kept without the newcomer too
         return self._succeed(contest, "silent where it was, and it connected elsewhere")
@@ -339,13 +394,20 @@ class Acceptor:
         )
 
     def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Output]:
-        """It is there from now on; nothing goes to where it was."""
-        self._client_table.leave_address(session)
+        """It is said to be there from now on."""
+        effects: list[Output] = []
         rebound = Rebound(session.client_id, session.peer, peer)
+        contest = self.contests.of(session.client_id)
+        latest = session
+        if contest is not None:
+            effects += self._dismiss(contest, "it wakes up elsewhere")
+            session = contest.former
+        self._client_table.leave_address(session)
+        held, session = self._continue(session, latest, contest)
         moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
-        outputs = [rebound, *moved, *session.receive(frame, now)]
+        outputs = [*held, rebound, *moved, *session.receive(frame, now)]
         self._client_table.enter(session)
-        return [SessionOutput(session.client_id, outputs)]
+        return [*effects, SessionOutput(session.client_id, outputs)]
 
     def receive_qos_minus_one(
         self, frame: Publish, peer: Peer, session: Session | None, now: float
@@ -363,25 +425,17 @@ class Acceptor:
     def _successor(self, former: Session, positions_apart: int = 0) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
         next_position = former.outbound.next_position + positions_apart
-        session = self.new_session(
-            former.client_id, former.peer, former.next_topic_id, next_position
-        )
+        self.former_topics.note(former.client_id, former.topics)
+        session = self.new_session(former.client_id, former.peer, next_position)
         if not former.is_address_validated:
             session.outbound.require_validation(0)
+        session.began_at = former.began_at
         if former.state not in ABSENT:
             session.take_over()
         return session
 
-    def new_session(
-        self,
-        client_id: ClientId,
-        peer: Peer,
-        first_topic_id: int | None = None,
-        first_position: int = 0,
-    ) -> Session:
+    def new_session(self, client_id: ClientId, peer: Peer, first_position: int = 0) -> Session:
         options = self._options
-        if first_topic_id is None:
-            first_topic_id = options.first_topic_id
         predefined = options.clients_predefined.get(client_id, options.predefined)
         start = self._message_id_starts.take()
         if first_position:  # of a client that had others, which count as behind it
@@ -391,23 +445,24 @@ class Acceptor:
             peer=peer,
             options=options.session,
             predefined=predefined,
-            first_topic_id=first_topic_id,
+            first_topic_id=options.first_topic_id,
+            former_ids=self.former_topics.take(client_id),
             first_position=start,
         )
 
-    def _may_make_room(self, now: float) -> bool:
-        """Whether some client has been absent for long enough."""
-        absent = self._client_table.longest_absent()
-        return absent is not None and now - absent[1] >= self._options.admission.absent_s_min
+    def _gives_way_to(self, peer: Peer, refusal: Refusal, now: float) -> Dropped | None:
+        """The end of whose session makes room for a new client that would be refused."""
+        if refusal.reason is not Reason.CLIENTS_FULL:
+            return None
+        return self._client_table.gives_way_to(peer, now, self._options.admission.absent_s_min)
 
-    def _make_room(self, now: float) -> list[Output]:
-        """End the session of the client that has been absent the longest."""
-        absent = self._client_table.longest_absent()
-        assert absent is not None, "`_may_make_room` said so"
-        session, left_at = absent
-        detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
-        dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
-        return [dropped, *self.discard(session)]
+    def _end(self, dropped: Dropped) -> list[Output]:
+        """End this client's session; it hears so if it is there."""
+        assert dropped.client_id is not None
+        session = self._sessions[dropped.client_id]
+        self._client_table.leave_address(session)
+        ended = [dropped, *self.discard(session)]
+        return ended if session.state in ABSENT else [*ended, _disconnect(session.peer)]
 
     def forget(self, client_id: ClientId, now: float) -> list[Output]:
         """The operator wants a client no more: it is a stranger from now on, and hears so."""
@@ -421,10 +476,8 @@ class Acceptor:
             self._end_former(contest)
             effects += self._ended_former(contest.former)
         if session is not None:
-            self._client_table.leave_address(session)
             dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
-            effects += [dropped, *self.discard(session)]
-            effects += [] if session.state in ABSENT else [_disconnect(session.peer)]
+            effects += self._end(dropped)
         return effects + self.admission.forget(client_id)
 
     def discard(self, session: Session) -> list[Output]:
@@ -433,24 +486,28 @@ class Acceptor:
             return self._discard_newcomer(session)
         outputs = [*self._downlink.forget(session), *session.end()]
         self._client_table.forget(session)
+        self.former_topics.note(session.client_id, session.topics)
         return outputs
 
     def _discard_newcomer(self, session: Session) -> list[Output]:
         """It is over, and the former session is its client's again, under the same names: so what
         ends with the newcomer ends first.
         """
+        contest = self.contests.of(session.client_id)
+        assert contest is not None, "it is a newcomer"
+        former = contest.former
         outputs = self._downlink.forget(session)
-        for output in session.end():
+        ended = session.end_beside(former) if session.is_continued else session.end()
+        for output in ended:
             if isinstance(output, UnsubscribeFrom):
                 outputs += self._downlink.unsubscribe(output)
             else:
                 outputs.append(output)
         self._client_table.forget(session)
-        contest = self.contests.of(session.client_id)
-        assert contest is not None, "it is a newcomer"
         self._end_former(contest)
-        former = self._sessions[session.client_id] = contest.former
-        former.topics.skip_to(session.next_topic_id)
+        self._sessions[session.client_id] = former
+        if not session.is_continued:
+            former.topics.skip_to(session.topics.next_id)
         self._downlink.reinstate(former)
         if former.state in ABSENT:
             self._client_table.note_absence(former, session.last_received_at)
@@ -458,6 +515,11 @@ class Acceptor:
             self._client_table.enter(former)
             self._client_table.schedule(former)
         return outputs
+
+
+def _says_where(frame: Frame) -> bool:
+    """Whether this only says again where the client is, which proves nothing."""
+    return isinstance(frame, Pingreq) and bool(frame.client_id)
 
 
 def _disconnect(peer: Peer) -> Send:

@@ -28,6 +28,7 @@ from gateway.frames import (
     Puback,
     Publish,
     Pubrel,
+    Register,
     SearchGw,
     decode,
     has_trailing_octets,
@@ -121,6 +122,10 @@ class Dispatcher:
             or (type(frame) is Publish and frame.qos < 0)
         ):
             return trailing + self._receive_from_anyone(frame, peer, session, now)
+        if type(frame) is Register and self._acceptor.admission.is_memory_scarce:
+            refused = session.refuse_name(frame, now)
+            if refused:
+                return [*trailing, *refused]
         outputs = session.receive(frame, now)
         if type(frame) is Publish:  # moves no timer nearer, and promises nothing that is saved
             return trailing + outputs

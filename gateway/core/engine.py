@@ -85,7 +85,13 @@ from gateway.core.operator import Operator
 from gateway.core.options import EngineOptions as EngineOptions
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import ClientId, Exchanges, StateRecords
+from gateway.core.state_records import (
+    ClientId,
+    Exchanges,
+    SessionRecord,
+    State,
+    StateRecords,
+)
 from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
@@ -96,7 +102,7 @@ from gateway.core.values import KeptRecords, Publication, Reading, SubscribeTo
 class Engine:
     def __init__(self, options: EngineOptions, pauses: ProcessPauses | None = None) -> None:
         """`pauses`: what the clock leaves out by which `now` is given."""
-        self.client_table = ClientTable()
+        self.client_table = ClientTable(options.host_of, options.admission.clients_per_host_max)
         self.sessions = self.client_table.sessions
         topic_options = OptionsByTopic(
             options.uplink.default,
@@ -407,7 +413,7 @@ class Engine:
                     else:
                         effects += self._apply(output.then, now)
                 case StateChanged():
-                    effects.append(output)
+                    effects.append(self._contests.seen(output))
                     effects += self._state_changed(output, now)
                 case UpstreamUp():
                     effects.append(output)
@@ -424,7 +430,7 @@ class Engine:
                 case UnsubscribeFrom():
                     effects += self._apply(self.downlink.unsubscribe(output), now)
                 case SubscriptionGranted():
-                    effects += self._apply(self.downlink.granted(output), now)
+                    effects += self._apply(self.downlink.granted(output, now), now)
                 case FilterRefused():
                     effects += self._filter_refused(output, now)
                 case (
@@ -479,6 +485,10 @@ class Engine:
         is_same_device = self._contests.has_same_will(output.client_id)
         for each in output.outputs:
             match each:
+                case Save(change=SessionRecord(state=State.LOST)) if self._contests.holds_will(
+                    output.client_id
+                ):
+                    pass  # after a restart it is to be found lost again, with its will
                 case Save():
                     effects += [each] if self._saves else []
                 case StateChanged():
@@ -486,7 +496,7 @@ class Engine:
                         effects.append(each)
                     effects += self._apply(self._acceptor.former_moved(each.client_id, now), now)
                 case PublishWill() if is_same_device:
-                    pass
+                    self._contests.hold_will(output.client_id)
                 case _:
                     effects += self._apply([each], now)
         former = self.client_table.formers.get(output.client_id)
@@ -509,20 +519,24 @@ class Engine:
                 return self._apply_session(session, session.admitted(output, now), now)
             case DeliverySaved():
                 former = self.client_table.formers.get(output.client_id)
+                effects: list[Effect] = []
                 if former is not None and output.position < former.outbound.next_position:
                     kept = FormerOutput(output.client_id, former.kept(output, now))
-                    return self._apply_former(kept, now)
+                    effects = self._apply_former(kept, now)
+                    if not self.sessions[output.client_id].is_continued:
+                        return effects
                 session = self.sessions.get(output.client_id)
                 if session is None:
-                    return []
-                return self._apply_session(session, session.kept(output, now), now)
+                    return effects
+                return effects + self._apply_session(session, session.kept(output, now), now)
             case ReleaseRecorded():
                 session = self.sessions.get(output.client_id)
-                former = self.client_table.formers.get(output.client_id)
-                if former is not None and former.inbound.is_releasing(output.message_id):
-                    session = former
                 if session is None:
                     return []
+                former = self.client_table.formers.get(output.client_id)
+                if former is not None and not session.is_continued:
+                    is_former = former.inbound.is_releasing(output.message_id)
+                    session = former if is_former else session
                 return self._apply(session.released(output.message_id, now), now)
             case SubscriptionSaved():
                 return self._apply(self.downlink.subscription_saved(output.asked, now), now)
@@ -543,7 +557,16 @@ class Engine:
             return []
         session = self.sessions[output.client_id]
         self.client_table.leave_address(session)
-        if session.clean or session.is_newcomer:
+        contest = self._contests.of(output.client_id)
+        if contest is not None:
+            held = self._contests.left(contest, in_order=output.after is State.DISCONNECTED)
+            effects = self._apply(self._acceptor.discard(session), now)
+            if held is not None:
+                effects += self._apply([PublishWill(held.reading(output.client_id, now))], now)
+            if contest.is_will_due:
+                effects += self._apply_session(contest.former, contest.former.row_again(), now)
+            return effects
+        if session.clean:
             return self._apply(self._acceptor.discard(session), now)
         self.client_table.note_absence(session, now)
         return []

@@ -23,6 +23,10 @@ def _anywhere(_former: bytes, _address: bytes) -> bool:
     return True
 
 
+def _one_host(_link: int, _address: bytes) -> bytes:
+    return b""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     upstream: MqttOptions
@@ -42,6 +46,8 @@ class EngineOptions:
     may_forward: Callable[[int, bytes], bool] = _anybody
     # Whether a sleeper may wake up at another address of its link: the former one and the new one.
     may_rebind: Callable[[bytes, bytes], bool] = _anywhere
+    # Which host an address of a link is of; the bytes mean nothing else.
+    host_of: Callable[[int, bytes], bytes] = _one_host
     discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
     custody: CustodyOptions = field(default_factory=CustodyOptions)
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

@@ -19,6 +19,7 @@ from gateway.core.effects import RecordRelease, Save
 from gateway.core.events import Output
 from gateway.core.mqtt.session import MqttSession
 from gateway.core.session.session import ABSENT, Session
+from gateway.core.session.topic_registry import Announced
 from gateway.core.state_records import (
     ClientId,
     ClientRecord,
@@ -50,10 +51,12 @@ def restore(
         row = client.session
         at_address = client_table.on_link(row.link)
         is_here = row.link >= 0 and row.address not in at_address
+        session = acceptor.new_session(row.client_id, Peer(row.link, row.address))
         if row.clean and (not is_here or row.state in ABSENT):
+            session.topics.restore(client.topics, row.next_topic_id, Announced.NOTHING)
+            acceptor.former_topics.note(row.client_id, session.topics)
             effects.append(Save(SessionDeleted(row.client_id)))
             continue
-        session = acceptor.new_session(row.client_id, Peer(row.link, row.address))
         session.restore(
             client,
             now,

@@ -11,7 +11,12 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from gateway.core.addresses import split
 from gateway.transports.serial.line import LINE_ADDRESS
-from gateway.transports.socket_address import IPV4_BYTES, IPV6_BYTES, socket_address
+from gateway.transports.socket_address import (
+    IPV4_BYTES,
+    IPV6_BYTES,
+    host_part,
+    socket_address,
+)
 
 KNOWN_MAX = 1024
 
@@ -47,14 +52,16 @@ def is_same_host(former: bytes, address: bytes) -> bool:
     """Whether only the port differs, or the node behind one forwarder or on one serial line. Both
     are addresses of one link.
     """
-    return _host(former) == _host(address)
+    return host_of(0, former) == host_of(0, address)
 
 
-def _host(address: bytes) -> str:
+def host_of(link: int, address: bytes) -> bytes:
+    """The host without the port, that of the forwarder for a node behind one, and one for all on a
+    serial line. An IP address is the same host on whichever link it comes.
+    """
     if address.startswith(LINE_ADDRESS):
-        return "line"
+        return b"line %d" % link
     for size in (IPV4_BYTES, IPV6_BYTES):
-        behind = split(address, size)
-        if behind is not None or len(address) == size:
-            return socket_address(behind[0] if behind else address)[0]
-    return ""
+        if len(address) == size or split(address, size) is not None:
+            return host_part(address[:size])
+    return b""

@@ -25,6 +25,7 @@ _FAMILY = struct.Struct("=H")
 _PORT = struct.Struct("!H")
 _SCOPE = struct.Struct("=I")
 _NO_FLOW = bytes(4)
+_MAPPED = bytes(10) + b"\xff\xff"
 _IPV4 = _FAMILY.pack(socket.AF_INET)
 _IPV6 = _FAMILY.pack(socket.AF_INET6)
 
@@ -33,6 +34,14 @@ def address_text(address: bytes) -> str:
     """`192.0.2.7:1883` or `[2001:db8::1]:1883`, for people."""
     host, port = socket_address(address)[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_part(address: bytes) -> bytes:
+    """The number of the host, and the scope that it is in; IPv4 in IPv6 is IPv4."""
+    if len(address) == IPV4_BYTES:
+        return address[4:8]
+    number, scope = address[8:24], address[24:]
+    return number[12:] if number.startswith(_MAPPED) else number + scope
 
 
 def address_of(host: str, port: int) -> bytes:

@@ -44,7 +44,11 @@ def test_it_is_healthy_while_no_check_objects(run: Run) -> None:
         async with serving(checks={"event_loop": lambda: None}) as server:
             answer = await get(server, "/healthz")
         assert answer.status == 200
-        assert answer.json == {"status": "ok", "checks": {"event_loop": {"ok": True}}}
+        assert answer.json == {
+            "status": "ok",
+            "restart_helps": False,
+            "checks": {"event_loop": {"ok": True}},
+        }
 
     run(story())
 
@@ -57,6 +61,7 @@ def test_it_is_unhealthy_as_soon_as_one_objects_and_says_why(run: Run) -> None:
         assert answer.status == 503
         assert answer.json == {
             "status": "failing",
+            "restart_helps": True,
             "checks": {
                 "event_loop": {"ok": True},
                 "udp": {"ok": False, "reason": "its socket is closed"},
@@ -75,6 +80,7 @@ def test_a_doubt_is_told_and_kills_nobody(run: Run) -> None:
         assert answer.status == 200
         assert answer.json == {
             "status": "degraded",
+            "restart_helps": False,
             "checks": {
                 "journal": {"ok": False, "reason": "it is full"},
                 "event_loop": {"ok": True},
@@ -85,15 +91,33 @@ def test_a_doubt_is_told_and_kills_nobody(run: Run) -> None:
     run(story())
 
 
-def test_a_failure_goes_before_a_doubt_about_the_same(run: Run) -> None:
+def test_a_failure_that_no_restart_helps_is_told_and_restarts_nobody(run: Run) -> None:
     async def story() -> None:
-        checks = {"journal": lambda: "it cannot be written"}
-        async with serving(checks=checks, doubts={"journal": lambda: "it is full"}) as server:
+        failures = {"journal": lambda: "it cannot be written"}
+        doubts = {"journal": lambda: "it is full"}
+        async with serving(failures=failures, doubts=doubts) as server:
+            answer = await get(server, "/healthz")
+        assert answer.status == 200
+        assert answer.json == {
+            "status": "failing",
+            "restart_helps": False,
+            "checks": {"journal": {"ok": False, "reason": "it cannot be written"}},
+        }
+
+    run(story())
+
+
+def test_a_fault_among_failures_is_for_a_restart_and_has_all_the_reasons(run: Run) -> None:
+    async def story() -> None:
+        checks = {"liveness": lambda: "timer_overdue"}
+        failures = {"liveness": lambda: "uplink_stalled; timer_overdue"}
+        async with serving(checks=checks, failures=failures) as server:
             answer = await get(server, "/healthz")
         assert answer.status == 503
         assert answer.json == {
             "status": "failing",
-            "checks": {"journal": {"ok": False, "reason": "it cannot be written"}},
+            "restart_helps": True,
+            "checks": {"liveness": {"ok": False, "reason": "uplink_stalled; timer_overdue"}},
         }
 
     run(story())

@@ -17,6 +17,7 @@ from gateway.core.effects import (
     StateChanged,
 )
 from gateway.core.engine import EngineOptions
+from gateway.core.session.session import NAMES_IF_SCARCE
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.frames import (
@@ -201,10 +202,15 @@ def test_a_client_that_comes_from_a_new_address_leaves_the_old_one() -> None:
     bench = Bench()
     bench.join(b"s1", clean=False)
     topic = bench.register(b"s1", b"field")
+    bench.subscribe(b"s1", b"field", qos=1)
     assert bench.say(b"new", Connect(b"s1", 60)) == [Connack(0)]
-    assert bench.say(b"s1", Pingreq()) == [Disconnect()], "nobody is there any more"
     assert bench.register(b"new", b"field") == topic
     assert bench.say(b"new", Publish(topic, 7, b"hi", 1)) == [Puback(topic, 7, 0)]
+    bench.publishes("field", qos=1, by="field")
+    (message,) = bench.hear(b"new")
+    assert isinstance(message, Publish)
+    bench.say(b"new", Puback(topic, message.message_id, 0))
+    assert bench.say(b"s1", Pingreq()) == [Disconnect()], "it has acknowledged something elsewhere"
 
 
 def test_a_clean_connect_from_a_new_address_begins_anew() -> None:
@@ -364,6 +370,19 @@ def test_while_memory_is_scarce_nobody_new_comes_in_whoever_is_absent() -> None:
     bench.engine.set_memory_scarce(False)
     bench.join(b"s4")
     assert set(bench.engine.sessions) == {"s2", "s4"}
+
+
+def test_while_memory_is_scarce_a_client_gets_no_more_than_a_few_topic_names() -> None:
+    bench = Bench()
+    bench.join(b"s1")
+    names = [b"a/%d" % number for number in range(NAMES_IF_SCARCE + 1)]
+    bench.engine.set_memory_scarce(True)
+    topic_ids = [bench.register(b"s1", name) for name in names[:-1]]
+    assert bench.say(b"s1", Register(0, 7, names[-1])) == [Regack(0, 7, 1)]
+    assert reasons(bench) == [Reason.MEMORY_SCARCE]
+    assert bench.register(b"s1", names[0]) == topic_ids[0], "it has its number"
+    bench.engine.set_memory_scarce(False)
+    assert bench.register(b"s1", names[-1]) not in topic_ids
 
 
 def test_a_release_of_a_client_without_a_session_is_nothing() -> None:

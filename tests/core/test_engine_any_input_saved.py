@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.session.outbound import POSITIONS_BLOCK
+from gateway.core.session.client_queue import POSITIONS_BLOCK
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, RetainedRecord, State, StateRecords
 from gateway.core.values import Publication

@@ -12,8 +12,9 @@ from gateway.core.downlink.downlink import REPLAY_WINDOW_S
 from gateway.core.downlink.write_behind import SOON_S
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, StateChanged
+from gateway.core.session.client_queue import POSITIONS_BLOCK
 from gateway.core.session.options import PredefinedTopics, SessionOptions
-from gateway.core.session.outbound import POSITIONS_BLOCK
+from gateway.core.session.topic_registry import UNSAVED_IDS
 from gateway.core.state_records import (
     ClientId,
     ClientRecord,
@@ -99,7 +100,8 @@ def test_new_topic_ids_begin_where_no_former_life_has_been() -> None:
     bench.restart(replace(SAVING, first_topic_id=513))
     assert [bench.register(b"s1", name) for name in (b"c", b"b", b"d")] == [513, 2, 514]
     bench.restart(replace(SAVING, first_topic_id=1))
-    assert [bench.register(b"s1", name) for name in (b"e", b"a", b"d")] == [515, 1, 514]
+    following = 515 + UNSAVED_IDS
+    assert [bench.register(b"s1", name) for name in (b"e", b"a", b"d")] == [following, 1, 514]
     unknown = Puback(3, 1, 2)
     assert bench.say(b"s1", Publish(3, 1, b"x", 1)) == [unknown]
 

@@ -69,12 +69,13 @@ def test_the_same_node_id_behind_two_forwarders_is_two_nodes() -> None:
     assert says(bench, ONE, Pingreq()) == [Pingresp()]
 
 
-def test_a_node_that_connects_under_another_id_takes_its_client_with_it() -> None:
+def test_a_node_that_connects_under_another_id_ends_nothing_while_the_client_is_heard() -> None:
     bench = Bench()
     join(bench, ONE, b"s1")
     join(bench, TWO, b"s1")
-    assert says(bench, ONE, Pingreq()) == [Disconnect()]
     assert says(bench, TWO, Pingreq()) == [Pingresp()]
+    assert says(bench, ONE, Pingreq()) == [Pingresp()]
+    assert says(bench, TWO, Pingreq()) == [Disconnect()]
 
 
 def test_an_unknown_node_hears_disconnect_behind_its_forwarder() -> None:

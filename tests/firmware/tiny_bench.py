@@ -49,10 +49,12 @@ def sensor(
 
 
 @contextmanager
-def gateway_for(folder: Path, board: MicrobitBoard, broker: Mosquitto) -> Iterator[GatewayProcess]:
+def gateway_for(
+    folder: Path, board: MicrobitBoard, broker: Mosquitto, more_config: str = ""
+) -> Iterator[GatewayProcess]:
     (folder / "gateway").mkdir()
     config = LINE.format(device=board.device)
-    config += '[log]\nlevel = "debug"\n'  # which has a line for each sleep
+    config += more_config + '[log]\nlevel = "debug"\n'  # which has a line for each sleep
     with GatewayProcess(folder / "gateway", broker.url, config) as gateway:
         gateway.wait_until_connected()
         gateway.wait_for_log("listening for sensors on serial")  # else a first frame may be lost

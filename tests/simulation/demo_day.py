@@ -213,7 +213,7 @@ class DemoDay:
 
 def _options(epoch: int) -> EngineOptions:
     upstream = MqttOptions("demo", epoch, "tidegate-demo", own_topic=BIRTH_TOPIC)
-    return EngineOptions(upstream, first_topic_id=first_topic_id(epoch), saves=True)
+    return EngineOptions(upstream, first_topic_id=first_topic_id(epoch, epoch), saves=True)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from gateway.core.effects import Effect, SubscriptionRefused
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import Session
 from gateway.core.state_records import State, SubscriptionRecord
+from gateway.core.values import Peer
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -52,6 +53,7 @@ class Ear:
     """One sensor, as far as it listens."""
 
     plan: SensorPlan
+    peer: Peer | None = None  # where the gateway took it to be
     outstanding: Publish | Register | None = None  # what it has not acknowledged yet
     times: int = 0  # how often that came since the sensor asked for what waits
     said: set[bytes] = field(default_factory=set)
@@ -126,8 +128,10 @@ class DownlinkWatch:
         if frame.message_id == outstanding.message_id:
             ear.outstanding, ear.times = None, 0
 
-    def said(self, sensor: Sensor, frame: Frame) -> None:
+    def said(self, sensor: Sensor, frame: Frame, peer: Peer) -> None:
         ear = self._ears[sensor.plan.client_id]
+        if peer != ear.peer:  # each address has its turn: nobody knows where the sensor is
+            ear.peer, ear.outstanding, ear.times = peer, None, 0
         if isinstance(frame, Suback):
             ear.granted.add(ear.subscribes.get(frame.message_id, ""))
         elif isinstance(frame, Publish):

@@ -366,6 +366,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "resized": resized,
     "taken": taken,
     "ending": ending,
+    "attacked": plan_for,
 }
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import mqtt5
 import pytest
 
+from gateway.core.clients.former_topics import FormerTopics
 from gateway.core.downlink import pending_subscriptions
 from gateway.core.downlink.retained import NEW, SAME, Retained
 from gateway.core.effects import Send
@@ -30,10 +31,10 @@ from gateway.core.mqtt.subscriber import Subscriber
 from gateway.core.session import inbound
 from gateway.core.session.inbound import Inbound
 from gateway.core.session.outbound import Outbound
-from gateway.core.session.session import Session
 from gateway.core.uplink.uplink import Uplink
 from gateway.core.values import Message, Reading
 from gateway.frames import Puback, Pubrec
+from tests.simulation.attack_mutants import ATTACK_MUTANTS
 from tests.simulation.bounds import BOUNDED
 from tests.simulation.downlink_watch import IN_ORDER as COMMANDS_IN_ORDER
 from tests.simulation.downlink_watch import (
@@ -205,7 +206,7 @@ def replay_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def topic_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "next_topic_id", 1)
+    monkeypatch.setattr(FormerTopics, "take", lambda *_: None)
 
 
 MUTANTS = (
@@ -293,6 +294,7 @@ MUTANTS = (
     *LATE_MUTANTS,
     *STANDSTILL_MUTANTS,
     *ENDING_MUTANTS,
+    *ATTACK_MUTANTS,
 )
 
 

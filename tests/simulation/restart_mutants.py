@@ -108,7 +108,7 @@ def other_message_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def topic_ids_of_the_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world_rules, "first_topic_id", lambda _: 1)
+    monkeypatch.setattr(world_rules, "first_topic_id", lambda *_: 1)
     monkeypatch.setattr(TopicRegistry, "restore", lambda *_: None)
 
 

@@ -47,7 +47,8 @@ class WillWatch:
     def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
         if isinstance(frame, Disconnect) and not frame.duration_s and session is not None:
             self._promised.discard(client_id)
-            self._left_at[client_id] = now
+            if not session.is_newcomer:  # else it may be somebody who says so in its name
+                self._left_at[client_id] = now
 
     def said(self, client_id: str, frame: Frame, session: Session | None) -> None:
         if not isinstance(frame, Connack) or frame.return_code != ReturnCode.ACCEPTED:
@@ -71,7 +72,7 @@ class WillWatch:
                 self._promised.discard(news.client_id)  # it is about to give another
             return
         self._connecting.discard(news.client_id)
-        if news.before is State.CONNECTING and news.after in ABSENT:
+        if news.before is State.CONNECTING and news.after is State.DISCONNECTED:
             self._promised.discard(news.client_id)  # and has not
         elif news.after is State.LOST:
             self._was_lost.add(news.client_id)
@@ -135,6 +136,8 @@ class WillWatch:
         client_id = self._clients.get(publication.payload)
         if client_id is None:
             return
+        if publication.topic != will_of(client_id)[0]:
+            return  # somebody else's, who did not know what it changed
         self.routed_count += 1
         if client_id not in self._was_lost:
             broken(WILLS, f"the will of {client_id}, which nobody lost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from random import Random
@@ -18,6 +18,7 @@ from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import AsideRecord, ClientId, DueWillRecord, SubscriptionRecord
 from gateway.core.values import Peer, Reading
 from gateway.frames import decode
+from tests.simulation.adversary import Adversary
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import LEAST_SEGMENT_BYTES, Disk
@@ -96,6 +97,7 @@ class World:
         self.clocks = WorldsClocks(self.plan, seed, kind, self.agenda, self.note, set_ahead)
         self.liveness = LivenessWatch(self.broker)
         self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self.note)
+        self.adversary = Adversary(seed, self.plan.sensors, self.agenda)
         self.broker.on_routed = self._routed
         self.broker.on_ended = self._ended_by_broker
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
@@ -141,7 +143,8 @@ class World:
                 self.steps += 1
                 assert self.steps < STEPS_MAX, f"still busy after {STEPS_MAX} steps"
             agenda.now = until
-            self.liveness.look(self.gateway, until)
+            if self.kind != "attacked":  # an attack may cost an answer, which is asked for again
+                self.liveness.look(self.gateway, until)
         forgetful = {one.plan.client_id for one in self.sensors.values() if one.is_forgetful}
         for record in self.disk.aside():
             if record.payload in self.readings.fates:
@@ -172,6 +175,8 @@ class World:
         agenda.at(CALM_AT_S, self._calm_down)
         fill_with_pauses(agenda, self.seed, self.kind, self._pause, self._clog)
         self.clocks.fill(lambda: self.gateway)
+        if self.kind == "attacked":
+            self.adversary.fill(self._filters_of, self._from_adversary)
 
     def _use_up_quota(self, until: float) -> None:
         self.note("the broker's quota is used up")
@@ -285,8 +290,23 @@ class World:
 
         self._air.send(datagram, lambda octets: self.gateway.late.datagram(arrive, octets))
 
+    def _filters_of(self, client_id: str) -> Mapping[str, int] | None:
+        """What this sensor has subscribed to, if it has a session to lose, where it is."""
+        sensor = self.sensors.get(client_id)
+        session = None if sensor is None else self._session_at(sensor, sensor.address)
+        if session is None or session.is_newcomer:  # docs/security.md: what is not held
+            return None
+        return session.filters
+
+    def _from_adversary(self, address: bytes, octets: bytes) -> None:
+        if self.gateway.is_listening:
+            self._note_frame("  gateway < adversary", octets)
+            self.gateway.receive(address, octets)
+
     def _from_gateway(self, address: bytes, datagram: bytes) -> None:
-        sensor = self._owners[address]
+        sensor = self._owners.get(address)
+        if sensor is None:
+            return  # the adversary's, who sees nothing
         self._count(datagram)
         self._note_frame(f"gateway > {sensor.plan.client_id}", datagram)
 
@@ -299,19 +319,26 @@ class World:
 
     def _session_at(self, sensor: Sensor, address: bytes) -> Session | None:
         """The session in which the gateway will hear this address; None if it will not listen."""
-        session = self.gateway.engine.sessions.get(ClientId(sensor.plan.client_id))
+        client_id = ClientId(sensor.plan.client_id)
+        engine = self.gateway.engine
+        session = engine.sessions.get(client_id)
         if not self.gateway.is_listening:
             return None
+        former = engine.client_table.formers.get(client_id)
+        if former is not None and former.peer.address == address and former.state not in ABSENT:
+            return former
         if session is None or session.peer.address != address or session.state in ABSENT:
             return None
         return session
 
     def _gateway_said(self, send: Send) -> None:
-        sensor = self._owners[send.peer.address]
+        sensor = self._owners.get(send.peer.address)
+        if sensor is None:
+            return
         self.troubles.moment(type(send.frame).__name__)
         self.readings.said(sensor.plan.client_id, send.frame)
         if not self._is_where_it_was(sensor, send.peer):
-            self.downlink.said(sensor, send.frame)
+            self.downlink.said(sensor, send.frame, send.peer)
         self.clocks.said(sensor, send.frame)
         self.liveness.said(sensor.plan.client_id, send.frame)
         client_id = ClientId(sensor.plan.client_id)
@@ -326,7 +353,12 @@ class World:
         self.readings.saved(effect.change)
         self.wills.saved(effect.change)
         self.endings.saved(effect.change, self.readings.breaks)
-        if isinstance(effect.change, SubscriptionRecord) and not self._living.is_on_its_own:
+        formers = self._living.engine.client_table.formers
+        if (
+            isinstance(effect.change, SubscriptionRecord)
+            and not self._living.is_on_its_own
+            and effect.change.client_id not in formers  # saved again, in place of a wish
+        ):
             self.downlink.accepted(effect.change)
         self.troubles.moment(MOMENTS_SAVED.get(type(effect.change), "Save"))
 
@@ -407,11 +439,16 @@ class World:
         if len(upstream) or upstream.waiting:
             waits.append(f"{len(upstream)} + {len(upstream.waiting)} readings in the gateway")
         waits += self.gateway.unfinished() + self.wills.unfinished()
-        waits += self.liveness.unfinished(self.gateway)
+        if self.kind != "attacked":
+            waits += self.liveness.unfinished(self.gateway)
         waits += [
             f"{known.outbound.waiting} messages for {client_id}"
-            for client_id, known in engine.sessions.items()
-            if known.outbound.waiting and not self.sensors[client_id].is_done_for
+            for client_id, known in (
+                *engine.sessions.items(),
+                *engine.client_table.formers.items(),
+            )
+            if any(not each.is_offered for each in known.outbound.queue)
+            and not self.sensors[client_id].is_done_for
         ]
         if session is None or session.connection is None:
             waits.append("no connection to the broker")

@@ -31,7 +31,7 @@ def rules_for(plan: Plan, epoch: int) -> EngineOptions:
             queues_qos_0_for_sleepers=plan.queues_qos_0,
             awake_s_max=plan.awake_s_max,
         ),
-        first_topic_id=first_topic_id(epoch),
+        first_topic_id=first_topic_id(epoch, epoch),
         message_id_secret=b"world %d" % epoch,
         saves=True,
         custody=CustodyOptions(plan.keeps, GATEWAY_NAME, INGEST_TIMEOUT_S),

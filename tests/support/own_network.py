@@ -4,12 +4,15 @@ frames, without a trace on this machine.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _SET_FLAGS, _SET_ADDRESS = 0x8914, 0x8916  # Linux: SIOCSIFFLAGS, SIOCSIFADDR
 _UP = 1
@@ -69,3 +72,77 @@ def _checksum(header: bytes) -> int:
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return int(total ^ 0xFFFF)
+
+
+class FarNetwork:
+    """Another machine at the other end of a cable, which is `near` here and `far` there. It needs
+    a network of one's own on this end.
+    """
+
+    def __init__(self, near: Iterable[str], far: Iterable[str]) -> None:
+        """Addresses with the lengths of their networks."""
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._here = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self._keeper = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", "echo; exec sleep 100"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._keeper.stdout is not None
+        self._keeper.stdout.read(1)  # so it is in its network
+        there = str(self._keeper.pid)
+        self._there = os.open(f"/proc/{there}/ns/net", os.O_RDONLY)
+        ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", there)
+        for address in near:
+            give("near", address)
+        ip("link", "set", "near", "up")
+        with self._being_there():
+            for address in far:
+                give("far", address)
+            ip("link", "set", "far", "up")
+
+    def socket(self, family: int, kind: int) -> socket.socket:
+        """Of a program there."""
+        with self._being_there():
+            return socket.socket(family, kind)
+
+    def ip(self, *arguments: str) -> None:
+        with self._being_there():
+            ip(*arguments)
+
+    def scope(self) -> int:
+        """The number of `far` there, for addresses of this link alone."""
+        with self._being_there():
+            return socket.if_nametoindex("far")
+
+    def close(self) -> None:
+        ip("link", "del", "near")
+        self._keeper.kill()
+        self._keeper.communicate()
+        os.close(self._here)
+        os.close(self._there)
+
+    @contextmanager
+    def _being_there(self) -> Iterator[None]:
+        self._enter(self._there)
+        try:
+            yield
+        finally:
+            self._enter(self._here)
+
+    def _enter(self, network: int) -> None:
+        if self._libc.setns(network, 0):
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+def give(interface: str, address: str) -> None:
+    """Beside those that it has; at once, without looking whether somebody else has it."""
+    ip("address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
+
+
+def take(interface: str, address: str) -> None:
+    ip("address", "del", address, "dev", interface)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)

@@ -38,7 +38,7 @@ SAVING = EngineOptions(UPSTREAM, saves=True)
 # How many of its first fields are the key of a row.
 KEY_FIELDS = {
     "Session": 1, "Topic": 2, "Subscription": 2, "Message": 2, "Retained": 1, "Packet": 1,
-    "Packets": 0, "Filter": 1, "DueWill": 1,
+    "Packets": 0, "Filter": 1, "DueWill": 1, "Aside": 1,
 }  # fmt: skip
 
 

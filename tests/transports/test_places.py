@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from gateway.core.addresses import address_behind
-from gateway.transports.places import forwarders_within, is_same_host, nobody, nowhere
+from gateway.transports.places import forwarders_within, host_of, is_same_host, nobody, nowhere
 from gateway.transports.serial.line import LINE_ADDRESS
 from gateway.transports.socket_address import address_of
 
@@ -44,6 +44,17 @@ def test_another_host_is_another() -> None:
 
 def test_what_is_no_address_is_nowhere() -> None:
     assert not is_same_host(b"", address_of("10.0.0.7", 1883))
+
+
+def test_a_host_is_the_same_on_each_link_and_a_line_is_one_of_its_own() -> None:
+    one = address_of("10.0.0.7", 1883)
+    assert host_of(0, one) == host_of(1, address_of("10.0.0.7", 4711)) == bytes((10, 0, 0, 7))
+    assert host_of(0, address_behind(one, b"\x02")) == host_of(0, one)
+    assert host_of(0, address_of("::ffff:10.0.0.7", 1883)) == host_of(0, one), "IPv4 in IPv6"
+    assert host_of(0, address_of("fe80::1%1", 1883)) != host_of(0, address_of("fe80::1%2", 1883))
+    assert host_of(0, LINE_ADDRESS) == host_of(0, address_behind(LINE_ADDRESS, b"\x02"))
+    assert host_of(0, LINE_ADDRESS) != host_of(1, LINE_ADDRESS)
+    assert host_of(0, b"") == host_of(1, b"")
 
 
 # On a serial line

@@ -34,27 +34,46 @@ BUFFER_REASONS = (
 )
 
 
-def health(checks: Mapping[str, Check], doubts: Mapping[str, Check] | None = None) -> Answer:
-    """A failed check is 503. A doubt is reported, and remains 200: a restart would not help."""
-    failures = {name: check() for name, check in checks.items()}
-    reasons = dict(failures)
-    for name, doubt in (doubts or {}).items():
-        reasons[name] = reasons.get(name) or doubt()
-    results = {
-        name: {"ok": reason is None, **({} if reason is None else {"reason": reason})}
-        for name, reason in reasons.items()
-    }
-    word = "ok" if all(reason is None for reason in reasons.values()) else "degraded"
-    is_failing = any(reason is not None for reason in failures.values())
-    status = HTTPStatus.SERVICE_UNAVAILABLE if is_failing else HTTPStatus.OK
-    return status, {"status": "failing" if is_failing else word, "checks": results}
+def health(
+    faults: Mapping[str, Check],
+    failures: Mapping[str, Check],
+    doubts: Mapping[str, Check],
+) -> Answer:
+    """503 is for a supervisor: a fault of the gateway, which a restart helps. A failure is no less
+    bad, and a doubt less, but a restart helps neither, so both are 200.
+    """
+    found = faulty, failing, doubtful = _reasons(faults), _reasons(failures), _reasons(doubts)
+    names = dict.fromkeys(name for reasons in found for name in reasons)
+    reasons = {name: failing.get(name) or faulty.get(name) or doubtful.get(name) for name in names}
+    helps = any(faulty.values())
+    is_failing = helps or any(failing.values())
+    word = "failing" if is_failing else "degraded" if any(reasons.values()) else "ok"
+    status = HTTPStatus.SERVICE_UNAVAILABLE if helps else HTTPStatus.OK
+    return status, {"status": word, "restart_helps": helps, "checks": _results(reasons)}
 
 
 def readiness(checks: Mapping[str, Check], numbers: Numbers) -> Answer:
     """The broker is reported, not required: readings are taken while it is away."""
-    status, body = health(checks)
+    reasons = _reasons(checks)
+    is_failing = any(reasons.values())
     connected, state = numbers.upstream_connected, numbers.upstream_state
-    return status, {**body, "upstream": {"connected": connected, "state": state}}
+    body: dict[str, object] = {
+        "status": "failing" if is_failing else "ok",
+        "checks": _results(reasons),
+        "upstream": {"connected": connected, "state": state},
+    }
+    return HTTPStatus.SERVICE_UNAVAILABLE if is_failing else HTTPStatus.OK, body
+
+
+def _reasons(checks: Mapping[str, Check]) -> dict[str, str | None]:
+    return {name: check() for name, check in checks.items()}
+
+
+def _results(reasons: Mapping[str, str | None]) -> dict[str, dict[str, object]]:
+    return {
+        name: {"ok": reason is None, **({} if reason is None else {"reason": reason})}
+        for name, reason in reasons.items()
+    }
 
 
 def journal(numbers: JournalNumbers) -> dict[str, object]:

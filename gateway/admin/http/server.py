@@ -88,7 +88,8 @@ class AdminServer:
     # What there is to read
 
     def _health(self) -> Response:
-        return json_response(*answers.health(self._sources.checks, self._sources.doubts))
+        sources = self._sources
+        return json_response(*answers.health(sources.checks, sources.failures, sources.doubts))
 
     def _readiness(self) -> Response:
         sources = self._sources

@@ -54,6 +54,7 @@ class Sources:
     news: EventLog
     checks: Mapping[str, Check] = field(default_factory=dict)
     ready_checks: Mapping[str, Check] = field(default_factory=dict)
+    failures: Mapping[str, Check] = field(default_factory=dict)
     doubts: Mapping[str, Check] = field(default_factory=dict)
     latest: Latest = field(default_factory=Latest)
     log: LogTail = field(default_factory=LogTail)

@@ -9,12 +9,14 @@ that a flood of them costs members nothing:
   these as many may come besides. So clients that moved are not locked out by random ids.
 
 Clients are bounded by `clients_max`, sessions that are kept for absent clients included. When all
-places are taken, a new client gets that of the one that has been absent the longest, if for
-`absent_s_min` at least; else it is answered with congestion. A new client takes its place when it
+places are taken, a new client gets that of an unproven one of the host with the most clients
+(`host_quota.py`), or of the one that has been absent the longest, if for `absent_s_min` at least
+(`client_table.py`); else it is answered with congestion. A new client takes its place when it
 says more than CONNECT (`half_open.py`).
 
 While memory is scarce no new client comes in, however long others were absent: what a session
-takes is not given back at once.
+takes is not given back at once. Nor does a client then get more than a few topic names
+(`Session.refuse_name`): two and a half million of them may be registered by 10,000 clients.
 
 With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
 door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most
@@ -44,6 +46,7 @@ _CONNECT_HEAD = 6  # octets before the client id, in the short form
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
     clients_max: int = 10_000
+    clients_per_host_max: int = 0  # 0 for no limit
     client_id_bytes_max: int = 64  # 1.2 says 23; gateways in the field take more
     assign_empty_client_id: bool = False
     answers_per_s_max: int = 20

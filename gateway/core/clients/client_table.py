@@ -14,18 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from math import inf
 
+from gateway.core.clients.host_quota import HostOf, HostQuota
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
 
 CACHED_MAX = 2000  # clients on a link whose sessions are in the processor's caches anyway
 TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
+ABSENT_LOOKS_MAX = 64  # of those that are absent for long, to find one whose place may be taken
 
 
 class ClientTable:
-    def __init__(self) -> None:
+    def __init__(self, host_of: HostOf, clients_per_host_max: int = 0) -> None:
+        self.hosts = HostQuota(host_of, clients_per_host_max)
         self.sessions: dict[ClientId, Session] = {}
         self._by_address: dict[int, dict[bytes, Session]] = {}
         self._doubted: dict[Peer, Session] = {}
@@ -75,6 +81,8 @@ class ClientTable:
         else:
             self._doubted[session.peer] = session
         self._absent.pop(session.client_id, None)
+        if not session.is_newcomer:  # its client has its place where it was
+            self.hosts.enter(session, session.peer)
 
     def leave_address(self, session: Session) -> None:
         client_table = self.on_link(session.peer.link)
@@ -88,20 +96,34 @@ class ClientTable:
         del self.sessions[session.client_id]
         self._absent.pop(session.client_id, None)
         session.scheduled_at = inf
+        if not session.is_newcomer:
+            self.hosts.leave(session.client_id)
 
     # Absence
 
     def note_absence(self, session: Session, now: float) -> None:
         self._absent[session.client_id] = now
+        self.hosts.enter(session, session.peer)
 
     def absent_since(self, client_id: ClientId) -> float | None:
         """When a client left or was lost; None while it is here."""
         return self._absent.get(client_id)
 
-    def longest_absent(self) -> tuple[Session, float] | None:
-        """The session whose client has been away the longest, and since when."""
-        for client_id, left_at in self._absent.items():
-            return self.sessions[client_id], left_at
+    # When all places are taken
+
+    def gives_way_to(self, peer: Peer, now: float, absent_s_min: float) -> Dropped | None:
+        """Whose place a new client from there takes, and why; None where it gets none."""
+        unproven = self.hosts.gives_way_to(peer, self.formers)
+        if unproven is not None:
+            clients = self.hosts.clients(unproven.peer)
+            detail = f"its host has {clients} clients, the most, and another one needs a place"
+            return Dropped(Reason.GAVE_WAY, unproven.client_id, detail, unproven.peer)
+        for client_id, left_at in islice(self._absent.items(), ABSENT_LOOKS_MAX):
+            if now - left_at < absent_s_min:
+                break
+            if self.hosts.may_replace(self.sessions[client_id], peer):
+                detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
+                return Dropped(Reason.SESSION_ENDED, client_id, detail, count=0)
         return None
 
     # Time

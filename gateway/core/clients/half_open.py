@@ -8,7 +8,8 @@ its next frame, as after a restart; then it connects again.
 
 A caller is forgotten when it was silent for longer than it declared (looked for every SWEEP_S), or
 when its place is needed: `callers_max` who have heard CONNACK and, apart from them,
-`handshakes_max` who were asked for their will; of each the one that called first gives way.
+`handshakes_max` who were asked for their will; of each the one that called first gives way,
+among those of the host that has the most of them (`host_quota.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
+from gateway.core.clients.host_quota import ByHost, HostOf
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped
 from gateway.core.events import Output
@@ -51,13 +53,17 @@ class HalfOpenClient:
 
 
 class HalfOpenClients:
-    def __init__(self, callers_max: int, handshakes_max: int, handshake_s: float) -> None:
+    def __init__(
+        self, *, callers_max: int, handshakes_max: int, handshake_s: float, host_of: HostOf
+    ) -> None:
         self._callers_max = callers_max
         self._handshakes_max = handshakes_max
         self._handshake_s = handshake_s
         self._welcomed: dict[Peer, HalfOpenClient] = {}  # the first to call first
         self._handshakes: dict[Peer, HalfOpenClient] = {}
         self._by_client: dict[ClientId, HalfOpenClient] = {}
+        self._welcomed_by_host: ByHost[HalfOpenClient] = ByHost(host_of)
+        self._handshakes_by_host: ByHost[HalfOpenClient] = ByHost(host_of)
         self.due_at = inf  # when to look for those that say nothing
         self.returned_at = -inf  # as `ClientTable.returned_at`
 
@@ -79,15 +85,21 @@ class HalfOpenClients:
         """CONNECT was answered; forget what the client or the address said before."""
         self.forget(caller.client_id)
         self.take(caller.peer, now)
-        table, most = self._welcomed, self._callers_max
+        table, by_host, most = self._welcomed, self._welcomed_by_host, self._callers_max
         if caller.will:
-            table, most = self._handshakes, self._handshakes_max
+            table, by_host, most = self._handshakes, self._handshakes_by_host, self._handshakes_max
         effects: list[Output] = []
         if len(table) >= most:
-            oldest = next(iter(table.values()))
+            host = by_host.largest()
+            if host is None:
+                oldest, why = next(iter(table.values())), f"{most} newer ones called"
+            else:
+                oldest = next(iter(host.unproven.values()))
+                why = f"{most} called, {host.clients} of them from its host"
             self._remove(oldest)
-            effects.append(_forgotten(oldest, f"{most} newer ones called"))
+            effects.append(_forgotten(oldest, why))
         table[caller.peer] = caller
+        by_host.enter(caller, caller.peer)
         self._by_client[caller.client_id] = caller
         self.due_at = min(self.due_at, now + SWEEP_S)
         return effects
@@ -138,6 +150,8 @@ class HalfOpenClients:
     def _remove(self, caller: HalfOpenClient) -> None:
         del (self._handshakes if caller.will else self._welcomed)[caller.peer]
         del self._by_client[caller.client_id]
+        by_host = self._handshakes_by_host if caller.will else self._welcomed_by_host
+        by_host.leave(caller.client_id)
 
 
 def _forgotten(caller: HalfOpenClient, why: str, count: int = 1) -> Dropped:

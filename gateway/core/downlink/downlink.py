@@ -55,7 +55,7 @@ from gateway.core.events import (
 from gateway.core.message_expiry import Expiry, ExpiryClock
 from gateway.core.mqtt.session import UP, MqttSession
 from gateway.core.session.options import SessionOptions
-from gateway.core.session.session import LISTENING, Session
+from gateway.core.session.session import ABSENT, LISTENING, Session
 from gateway.core.state_records import (
     ClientId,
     RetainedRecord,
@@ -135,7 +135,7 @@ class Downlink:
         elif self.pending.is_patient(now):
             self.pending.wait_for_return(asked, cover, now)
             return effects
-        return effects + self._save(asked)
+        return effects + self._save(asked, now)
 
     def unsubscribe(self, wish: UnsubscribeFrom) -> list[Output]:
         return self._apply(self._leave(wish.client_id, wish.topic_filter), retained=False)
@@ -156,6 +156,17 @@ class Downlink:
         effects.append(FormerOutput(session.client_id, saved))
         self._rename(session, session.client_id, former_name(session.client_id))
         return effects
+
+    def continue_from(self, former: Session, session: Session) -> None:
+        """A session beside a former one hears what that hears (`hold`)."""
+        client_id = session.client_id
+        name = former_name(client_id)
+        for topic_filter, qos in session.filters.items():
+            self.subscriptions.ask(topic_filter, qos)  # it is covered already
+            self.subscriptions.join(client_id, topic_filter, qos)
+            since = self._newcomers.get((name, topic_filter))
+            if since is not None:
+                self._newcomers[client_id, topic_filter] = since
 
     def reinstate(self, session: Session) -> None:
         """The session is its client's again."""
@@ -193,8 +204,9 @@ class Downlink:
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         answer += session.topic_told(now)
-        self._welcome(asked, now)
+        self._welcome(asked.client_id, asked.topic_filter, now)
         retained = self.retained.matching(asked.topic_filter, asked.qos, now)
+        answer += self._join_former(session, asked, retained, now)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Output] = []
         for message in retained:
@@ -238,8 +250,8 @@ class Downlink:
         publication.copies -= 1
         return effects + self._hand_back(publication, now)
 
-    def granted(self, news: SubscriptionGranted) -> list[Output]:
-        return self._save_all(self.pending.take(news.topic_filter))
+    def granted(self, news: SubscriptionGranted, now: float) -> list[Output]:
+        return self._save_all(self.pending.take(news.topic_filter), now)
 
     def refused(self, news: FilterRefused) -> list[Output]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
@@ -281,18 +293,20 @@ class Downlink:
     def closed(self, now: float) -> list[Output]:
         """The broker is away, or was sought in vain."""
         self._confirm_until = inf
-        return self._save_all(self.pending.closed(now))
+        return self._save_all(self.pending.closed(now), now)
 
     # Time
 
     def wake_at(self) -> float:
         wake_at = min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
+        wake_at = min(wake_at, self.pending.refused_at)
         if not self.expiry_clock.is_used:  # asked for each message
             return wake_at
         return min(wake_at, min(self.retained.due_at, self.expiry_clock.due_at))
 
     def handle_time(self, now: float) -> list[Output]:
-        effects = self._not_saved.save(now) + self._save_all(self.pending.due(now))
+        effects = self._not_saved.save(now) + self._save_all(self.pending.due(now), now)
+        effects += self._refuse_unsaved(now)
         effects += self.retained.sweep(now)
         run_time = self.expiry_clock.handle_time(now)
         if run_time is not None:
@@ -317,14 +331,28 @@ class Downlink:
 
     # Subscriptions
 
-    def _save(self, asked: SubscribeTo) -> list[Output]:
+    def _save(self, asked: SubscribeTo, now: float) -> list[Output]:
         """The last step before its client may join."""
-        self.pending.save(asked)
+        self.pending.save(asked, now)
         row = self._sessions[asked.client_id].subscription_row(asked)
         return [Save(row), WhenSaved([SubscriptionSaved(asked)])]
 
-    def _save_all(self, waited: list[SubscribeTo]) -> list[Output]:
-        return [effect for asked in waited for effect in self._save(asked)]
+    def _save_all(self, waited: list[SubscribeTo], now: float) -> list[Output]:
+        return [effect for asked in waited for effect in self._save(asked, now)]
+
+    def _refuse_unsaved(self, now: float) -> list[Output]:
+        """The disk has not taken these: their clients have what they had before."""
+        effects: list[Output] = []
+        for asked in self.pending.not_saved(now):
+            self.pending.drop(asked, asked.topic_filter)
+            session = self._sessions[asked.client_id]
+            detail = f"SUBSCRIBE to {asked.topic_filter!r}"
+            effects.append(Dropped(Reason.STATE_NOT_SAVED, asked.client_id, detail))
+            effects += session.subscribed(asked, ReturnCode.CONGESTION)
+            effects.append(session.former_subscription(asked.topic_filter))
+            change = self.subscriptions.withdraw(asked.topic_filter)
+            effects += self._apply(change, retained=True)
+        return effects
 
     def _apply(self, change: SubscriptionChange, *, retained: bool) -> list[Output]:
         """Pass a change of the covering set on to the broker."""
@@ -360,9 +388,26 @@ class Downlink:
         self._newcomers.pop((client_id, topic_filter), None)
         return self.subscriptions.leave(client_id, topic_filter)
 
-    def _welcome(self, asked: SubscribeTo, now: float) -> None:
+    def _join_former(
+        self, session: Session, asked: SubscribeTo, retained: list[Message], now: float
+    ) -> list[Output]:
+        """What a client subscribes to where it is said to be, it hears where it was as well."""
+        former = self._clients.formers.get(asked.client_id)
+        if former is None or not session.is_continued or asked.topic_filter in former.filters:
+            return []
+        name = former_name(asked.client_id)
+        self.subscriptions.ask(asked.topic_filter, asked.qos)  # it is covered already
+        self.subscriptions.join(name, asked.topic_filter, asked.qos)
+        former.subscribed_elsewhere(asked.topic_filter, asked.qos)
+        self._welcome(name, asked.topic_filter, now)
+        given: list[Output] = []
+        for message in retained:
+            given += self._hand_over(former, message, asked.qos, now, is_held=False)
+        return [FormerOutput(asked.client_id, given)] if given else []
+
+    def _welcome(self, client_id: ClientId, topic_filter: str, now: float) -> None:
         self._forget_old_newcomers(now)
-        key = asked.client_id, asked.topic_filter
+        key = client_id, topic_filter
         self._newcomers.pop(key, None)
         self._newcomers[key] = now if self._is_up() else inf
 
@@ -388,17 +433,28 @@ class Downlink:
         sessions, schedule = self._sessions, self._clients.schedule
         message = Message(message.topic, message.payload, expiry=message.expiry)
         for client_id, _ in matches:
-            session = sessions.get(client_id) or self._session(client_id)
+            session = sessions.get(client_id)
+            if session is None:
+                session = self._session(client_id)
+                effects += self._deliver_former(session, message, now)
+                schedule(session)
+                continue
             sent = session.deliver(message, now)
-            if session.client_id is not client_id and session.client_id != client_id:
-                effects.append(FormerOutput(session.client_id, sent))
-            elif len(sent) > 1:
+            if len(sent) > 1:
                 effects.append(SessionOutput(client_id, sent))
             else:
                 effects += sent
             schedule(session)
         self.delivered[0] += len(matches)
         return effects
+
+    def _deliver_former(self, former: Session, message: Message, now: float) -> list[Output]:
+        """At QoS 0. It is for the client once, here or where the client is said to be."""
+        if former.state in ABSENT:
+            return []
+        sent = former.deliver(message, now)
+        former.outbound.offer_last(message)
+        return [FormerOutput(former.client_id, sent)]
 
     def _deliver_surely(self, publication: Publication, now: float) -> list[Output]:
         """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
@@ -447,6 +503,10 @@ class Downlink:
         """A client's copy of what the broker sent at QoS 1 or 2."""
         session = self._session(client_id)
         self.delivered[message.qos] += 1
+        if message.qos == 0 and session.client_id != client_id:
+            sent = self._deliver_former(session, message, now)
+            self._clients.schedule(session)
+            return sent
         if message.qos == 0:
             sent = session.deliver(message, now)
         else:

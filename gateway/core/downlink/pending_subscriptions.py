@@ -9,6 +9,10 @@ no client repeats SUBSCRIBE yet (10 s and more, MQTT-SN 1.2, 7.2).
 A broker that comes and goes and grants nothing does not begin the time anew: where it refuses by
 closing the connection nobody would be accepted.
 
+A subscription that is in memory alone would be gone after a restart, and its client could not
+notice that. So one that is not durable after `DISK_PATIENCE_S` is refused with "congestion": the
+client may go on, look for another gateway, or ask again later.
+
 Limits: one entry for each wish that a session has, which are bounded there.
 """
 
@@ -20,6 +24,9 @@ from gateway.core.state_records import ClientId
 from gateway.core.values import SubscribeTo
 
 BROKER_PATIENCE_S = 3.0
+# After the watch has found that the answer is owed (15 s), and before a client has given up that
+# repeats SUBSCRIBE each 10 s for three times.
+DISK_PATIENCE_S = 20.0
 
 _Key = tuple[ClientId, int]
 
@@ -32,7 +39,9 @@ class PendingSubscriptions:
         self.due_at = inf
         # By the covering filter that is not granted, then by client and message id.
         self._asked: dict[str, dict[_Key, SubscribeTo]] = {}
-        self._saving: dict[_Key, SubscribeTo] = {}  # accepted, and not durable yet
+        # Accepted, and not durable yet; until when that is waited for. In the order of that.
+        self._saving: dict[_Key, tuple[SubscribeTo, float]] = {}
+        self.refused_at = inf  # when the first of them is refused
         # Until when it is waited for while it is away; infinity if that has not begun.
         self._patient_until = inf
 
@@ -98,19 +107,36 @@ class PendingSubscriptions:
 
     # Those that wait for the disk
 
-    def save(self, asked: SubscribeTo) -> None:
+    def save(self, asked: SubscribeTo, now: float) -> None:
         """It waits for the disk now."""
-        self._saving[_key(asked)] = asked
+        self._saving[_key(asked)] = asked, now + DISK_PATIENCE_S
+        self._look_at_first()
 
     def saving(self) -> list[SubscribeTo]:
-        return list(self._saving.values())
+        return [asked for asked, _ in self._saving.values()]
 
     def saved(self, asked: SubscribeTo) -> bool:
         """Whether it is still wanted, now that it is durable."""
-        if self._saving.get(_key(asked)) is not asked:
+        if not self.is_saving(asked):
             return False
-        del self._saving[_key(asked)]
+        self._end_saving(asked)
         return True
+
+    def not_saved(self, now: float) -> list[SubscribeTo]:
+        """Those that have waited for the disk for long enough."""
+        if now < self.refused_at:
+            return []
+        return [asked for asked, until in self._saving.values() if until <= now]
+
+    def _end_saving(self, asked: SubscribeTo) -> None:
+        del self._saving[_key(asked)]
+        self._look_at_first()
+
+    def _look_at_first(self) -> None:
+        self.refused_at = inf
+        for _, until in self._saving.values():
+            self.refused_at = until
+            break
 
     # Both
 
@@ -119,11 +145,13 @@ class PendingSubscriptions:
         return self._asked.get(cover, {}).get(_key(asked)) is asked
 
     def is_saving(self, asked: SubscribeTo) -> bool:
-        return self._saving.get(_key(asked)) is asked
+        saving = self._saving.get(_key(asked))
+        return saving is not None and saving[0] is asked
 
     def drop(self, asked: SubscribeTo, cover: str) -> None:
         """It waits for nothing any more."""
-        if self._saving.pop(_key(asked), None) is not None:
+        if _key(asked) in self._saving:
+            self._end_saving(asked)
             return
         waiting = self._asked[cover]
         del waiting[_key(asked)]

@@ -10,9 +10,10 @@ from a client only moves the deadline away, so no timer is touched per message.
 Address: who sends one datagram can write any address on it. So an address is validated when a
 second frame comes from it: CONNECT, and PINGREQ with a client id from an address that was not the
 client's, only state where a client wants to be. Until then it gets no more than `egress_budget.py`
-has, which is enough for a REGISTER, whose REGACK is the second frame. Limit of this: who sends two
-frames in another's name is accepted. MQTT-SN 1.2 has nothing to ask for that only one who receives
-our frames could answer, and that every client answers.
+has, which is enough for a REGISTER, whose REGACK is the second frame. Two frames in a client's name
+are enough to be served, and not enough to take anything from the client: its former session stays
+beside the new one (`clients/contests.py`). MQTT-SN 1.2 has nothing to ask for that only one who
+receives our frames could answer, and that every client answers.
 
 Restart: a row is saved when it differs from the one before. Topics, subscriptions and messages have
 rows of their own, saved where they change. What is outstanding with the broker is the journal's.
@@ -33,15 +34,25 @@ from gateway.core.session.options import PredefinedTopics, SessionOptions, deadl
 from gateway.core.session.outbound import Outbound
 from gateway.core.session.states import Input, Interrupted, after
 from gateway.core.session.subscribing import Subscribing
-from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, TopicRegistry
+from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, FormerIds, TopicRegistry
 from gateway.core.session.will import Will, WillHandshake
-from gateway.core.state_records import ClientId, ClientRecord, SessionDeleted, SessionRecord, State
+from gateway.core.state_records import (
+    ClientId,
+    ClientRecord,
+    SessionDeleted,
+    SessionRecord,
+    State,
+    SubscriptionDeleted,
+)
 from gateway.core.values import Peer
 from gateway.frames import Connack, Connect, Pingresp, ReturnCode
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
 LISTENING = (State.ACTIVE, State.AWAKE)
 ABSENT = (State.DISCONNECTED, State.LOST)
+# One that is heard so long after its session began is no made-up id of a burst: a sensor that
+# publishes once in some minutes has its place by its second reading.
+PROVEN_AFTER_S = 300.0
 # As what a state is saved that no client can be in after a restart.
 _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
 
@@ -58,11 +69,13 @@ class SessionLifecycle:
         "_subscribing",
         "_topics",
         "_will_handshake",
+        "began_at",
         "clean",
         "client_id",
         "former",
         "held",
         "inbound",
+        "is_continued",
         "keep_alive_s",
         "last_received_at",
         "noted",
@@ -82,6 +95,7 @@ class SessionLifecycle:
         options: SessionOptions,
         predefined: PredefinedTopics,
         first_topic_id: int = TOPIC_ID_MIN,
+        former_ids: FormerIds | None = None,
         first_position: int = 0,
     ) -> None:
         # First what each message asks for: compiled, it is side by side then, and with very many
@@ -90,7 +104,7 @@ class SessionLifecycle:
         self.state = State.DISCONNECTED
         self.last_received_at = 0.0
         self.peer = peer
-        self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id)
+        self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id, former_ids)
         self.inbound = Inbound(self._topics, options)
         self.outbound = Outbound(self._topics, options, first_position)
         self.silence_max_s = inf
@@ -98,7 +112,9 @@ class SessionLifecycle:
         self.held: tuple[Output, ...] = ()  # and which frames to it wait for the disk
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.former: SessionLifecycle | None = None  # beside which it is (clients/contests.py)
+        self.is_continued = False  # whether it goes on with what the former one has
         self.clean = False
+        self.began_at = 0.0  # see `Session.is_proven`
         self.keep_alive_s = 0
         self.sleep_s = 0
         # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
@@ -148,11 +164,32 @@ class SessionLifecycle:
         self._row = hash(row)
         self._saved_state, self._saved_positions = row.state, row.next_position
         self.last_received_at = now
+        self.began_at = now - PROVEN_AFTER_S  # its next frame is one of a client that stayed
         if self.state is State.ACTIVE:
             self._supervise(self.keep_alive_s)
             self.outbound.listen_from(send_at)
         elif self.state is State.ASLEEP:
             self._supervise(self.sleep_s)
+
+    def continue_from(self, former: SessionLifecycle, latest: SessionLifecycle) -> None:
+        """This session goes on, elsewhere, with what `former` has, and beside it: the names and
+        numbers of topics and what is known of the client's readings are the same ones for both,
+        queue and subscriptions are copies. What the client does, by the `latest` that is known.
+        """
+        self._topics, self.inbound = former._topics, former.inbound
+        self.outbound = Outbound(self._topics, self._options, self.outbound.next_position)
+        self.outbound.continue_from(former.outbound)
+        self._subscribing = Subscribing(self._topics, self._options)
+        self._subscribing.continue_from(former._subscribing)
+        if former.will is not None:
+            self._open_will_handshake().will = former.will
+        self.is_continued = True
+        self.clean = former.clean
+        self.state = State.ASLEEP if latest.state is State.AWAKE else latest.state
+        self.keep_alive_s, self.sleep_s = latest.keep_alive_s, latest.sleep_s
+        self.silence_max_s = latest.silence_max_s
+        self.last_received_at = latest.last_received_at
+        self.noted = latest.noted
 
     # For who looks
 
@@ -215,15 +252,35 @@ class SessionLifecycle:
         self._row = digest
         return [Save(row)]
 
-    def rows(self) -> list[Output]:
-        """All its rows, of a session of which none was saved."""
+    def row_again(self) -> list[Output]:
+        """Its row, though it was said to be saved as it is."""
+        self._row = None
+        return self._changed_row()
+
+    def succeed(self, former: SessionLifecycle) -> list[Output]:
+        """The former session is over, and this one is saved from now on: all its rows, but what it
+        has in common with that one.
+        """
         self._row = None
         client_id = self.client_id
+        if not self.is_continued:
+            return [
+                *self._changed_row(),
+                *self._topics.rows(client_id),
+                *self._subscribing.rows(client_id),
+                *self.outbound.rows(client_id),
+            ]
+        self.is_continued = False
+        ended: list[Output] = [
+            Save(SubscriptionDeleted(client_id, topic_filter))
+            for topic_filter in former.filters
+            if topic_filter not in self._subscribing
+        ]
         return [
+            *ended,
+            *self.outbound.succeed(former.outbound, client_id),
             *self._changed_row(),
-            *self._topics.rows(client_id),
-            *self._subscribing.rows(client_id),
-            *self.outbound.rows(client_id),
+            *self._subscribing.rows(client_id, former.filters),
         ]
 
     def _gone(self) -> list[Output]:
@@ -275,7 +332,7 @@ class SessionLifecycle:
 
     def connect_received(self, frame: Connect, now: float) -> list[Output]:
         """CONNECT of a new client, which was answered then, before there was this session."""
-        self.last_received_at = now
+        self.last_received_at = self.began_at = now
         self.keep_alive_s = frame.duration_s
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)
@@ -398,8 +455,19 @@ class SessionLifecycle:
         return effects if self.clean else effects + self._changed_row()
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Output]:
-        wills = [] if self.will is None else [PublishWill(self.will.reading(self.client_id, now))]
+        wills: list[Output] = []
+        if self.will is not None and not self._is_will_of_former():
+            wills.append(PublishWill(self.will.reading(self.client_id, now)))
         return self._leave(given, detail, wills)
+
+    def _is_will_of_former(self) -> bool:
+        """Whether silence where the client was decides on the will."""
+        former = self.former
+        return former is not None and former.state not in ABSENT and self.will == former.will
+
+    def forget_will(self) -> None:
+        """The client has left in order, elsewhere."""
+        self._open_will_handshake().will = None
 
     def _silent(self, now: float, returned_at: float) -> list[Output]:
         detail = f"silent for {now - self.last_received_at:.0f} s"

@@ -42,9 +42,9 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Save, Send, WhenSaved
 from gateway.core.events import Output
 from gateway.core.message_expiry import ExpiryClock, is_over
+from gateway.core.session.client_queue import POSITIONS_BLOCK, ClientQueue
 from gateway.core.session.egress_budget import (
     PUBREL_BYTES,
-    Egress,
     publish_bytes,
     register_bytes,
 )
@@ -61,7 +61,6 @@ from gateway.core.session.outbox import (
     Outstanding,
     Queued,
     Stage,
-    cost_of,
     dropped_as_over,
     gone,
     let_go,
@@ -74,10 +73,7 @@ from gateway.core.session.topic_registry import Reference, TopicRegistry
 from gateway.core.state_records import ClientId, MessageRecord
 from gateway.core.values import Message, Peer, Publication
 from gateway.frames import (
-    Frame,
     Puback,
-    Pubcomp,
-    Pubrec,
     Pubrel,
     Regack,
     Register,
@@ -85,10 +81,7 @@ from gateway.frames import (
     TopicIdType,
 )
 
-# Positions are reserved in blocks, so that a session's row changes once for a block of messages.
-POSITIONS_BLOCK = 1024
 AHEAD_MAX = 0x4000
-_BLOCK_ENDS = [(block + 1) * POSITIONS_BLOCK for block in range(64)]
 PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
 _ACCEPTED = int(ReturnCode.ACCEPTED)
@@ -97,58 +90,22 @@ ROUNDS_MAX = 3
 ASKED_AGAIN_S = 1.0
 
 
-class Outbound(Egress):
+class Outbound(ClientQueue):
     """Sends one message after the other, as far as the client listens."""
 
-    __slots__ = (
-        "_durable_to", "_outbox", "_restored_to", "_topics", "enough_at", "given_up",
-        "next_position", "outstanding",
-    )  # fmt: skip
+    __slots__ = ("_topics", "enough_at")
 
     def __init__(
         self, topics: TopicRegistry, options: SessionOptions, next_position: int = 0
     ) -> None:
-        super().__init__(options)
+        super().__init__(options, next_position)
         self._topics = topics
-        self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
-        self._durable_to = NOWHERE  # the highest position that is known to be durable
-        self._restored_to = NOWHERE  # the highest one of a previous run
-        self.next_position = next_position
-        self.outstanding: Outstanding | None = None
         self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
-        self.given_up: GivenUp | None = None
-
-    @property
-    def waiting(self) -> int:
-        """Messages not yet acknowledged, the one under way included."""
-        return (len(self._outbox) if self._outbox else 0) + (self.outstanding is not None)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Their size, as `outbox_bytes_max` counts it."""
-        size = self._outbox.size_bytes if self._outbox else 0
-        return size if self.outstanding is None else size + cost_of(self.outstanding.message)
 
     @property
     def has_timer(self) -> bool:
         """Whether something is sent, once more or for the first time, when that is over."""
         return self.due_at is not None and self.due_at < inf
-
-    @property
-    def head(self) -> object:
-        """What is under way, or the first that waits."""
-        if self.outstanding is not None:
-            return self.outstanding
-        assert self._outbox is not None, "something waits"
-        return self._outbox.head
-
-    @property
-    def reserved_positions(self) -> int:
-        """The end of the block that the next position is in."""
-        block = self.next_position // POSITIONS_BLOCK
-        if block < len(_BLOCK_ENDS):
-            return _BLOCK_ENDS[block]  # nearly all, so they share the number
-        return (block + 1) * POSITIONS_BLOCK
 
     # From the broker
 
@@ -176,7 +133,7 @@ class Outbound(Egress):
             if obstacle is not None:
                 dropped = Dropped(obstacle, client_id, message.topic)
                 return [dropped, *let_go(client_id, publication)]
-        current = self._begin(message, self._take_position(), publication, now)
+        current = self._begin(message, self._take_position(message), publication, now)
         if message.qos == 0:
             return self._publish(current, client_id, peer, now)
         kept = saving(client_id, current)
@@ -197,7 +154,7 @@ class Outbound(Egress):
         effects: list[Output] = []
         queued = Queued(message, NOWHERE, publication)
         if message.qos:
-            queued.position = self._take_position()
+            queued.position = self._take_position(message)
             effects += saving(client_id, queued)
         self._outbox.put(queued)
         over = self._outbox.take_over(now)
@@ -270,10 +227,14 @@ class Outbound(Egress):
             return self._finish(client_id, peer, now)
         return self._receive_error(frame, client_id, peer, now)
 
-    def receive_pubrec(self, message_id: int, client_id: ClientId, peer: Peer) -> list[Output]:
+    def receive_pubrec(
+        self, message_id: int, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
         """PUBREL once that is durable. For what is unknown at once: a client that waits for it
-        must be able to finish.
+        must be able to finish. To QoS 1 it says the same as PUBACK.
         """
+        if self._published(message_id, 1) is not None:
+            return [Send(peer, Pubrel(message_id)), *self._finish(client_id, peer, now)]
         current = self._published(message_id, 2)
         if current is None:
             is_recorded_yet = self._current(RELEASING, message_id) is None
@@ -395,39 +356,6 @@ class Outbound(Egress):
         current.stage = REGACK  # or what `_publish` finds
         return self._go_on_with(current, news.client_id, peer, now) if self._is_listening else []
 
-    def end(self, client_id: ClientId) -> list[Output]:
-        """The session is over, and what waits for its client with it."""
-        effects: list[Output] = []
-        if self.outstanding is not None:
-            effects += let_go(client_id, self.outstanding.publication)
-        for queued in self._outbox.take_all() if self._outbox is not None else ():
-            effects += let_go(client_id, queued.publication)
-        return effects
-
-    def rows(self, client_id: ClientId) -> list[Output]:
-        """Of all that waits here and is not for later (`saving`), to be saved."""
-        waiting: list[Queued | Outstanding] = [*(self._outbox or ())]
-        current = self.outstanding
-        if current is not None:
-            waiting.insert(0, current)
-        rows: list[Output] = []
-        for queued in waiting:
-            rows += saving(client_id, queued) if queued.message.qos else []
-        if current is not None and current.stage in (RELEASING, PUBCOMP):
-            received = row(client_id, current)
-            received.is_released = True
-            rows.append(Save(received))
-        return rows
-
-    def answers(self, frame: Frame) -> bool | None:
-        """Whether this acknowledges what is under way, by its message id; None for what does not
-        say what it acknowledges.
-        """
-        if not isinstance(frame, Regack | Puback | Pubrec | Pubcomp) or not frame.message_id:
-            return None
-        current = self.outstanding
-        return current is not None and current.message_id == frame.message_id
-
     def restore(
         self, saved: list[MessageRecord], next_position: int, expiry_clock: ExpiryClock, now: float
     ) -> None:
@@ -437,7 +365,8 @@ class Outbound(Egress):
             next_position = max(next_position, self._durable_to + 1)
         # Rows that were lost with the power used less than a block. Ids begin anywhere, but ahead:
         # to a client that counts ours, as our firmware does, half of all ids are behind.
-        self.next_position = next_position + POSITIONS_BLOCK + self.next_position % AHEAD_MAX
+        self._next_position = next_position + POSITIONS_BLOCK + self._next_position % AHEAD_MAX
+        self._first_position = self._next_position
         for each in saved:
             message = Message(
                 topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
@@ -529,8 +458,9 @@ class Outbound(Egress):
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
                 return [Dropped(obstacle, client_id, message.topic), *gone(client_id, queued)]
-        position = queued.position if message.qos else self._take_position()
+        position = queued.position if message.qos else self._take_position(message)
         current = self._begin(message, position, queued.publication, now)
+        current.published |= queued.is_offered
         return self._publish(current, client_id, peer, now)
 
     def _obstacle(self, topic: str) -> Reason | None:
@@ -583,6 +513,7 @@ class Outbound(Egress):
         if current.is_over(now):
             return self._drop_over(current, client_id, peer, now)
         current.since = now
+        current.tries = 0
         return self._publish(current, client_id, peer, now)
 
     def _drop_over(
@@ -671,8 +602,3 @@ class Outbound(Egress):
             return None
         is_received = current.stage is RELEASING or current.stage is PUBCOMP
         return current if current.published and not is_received else None
-
-    def _take_position(self) -> int:
-        position = self.next_position
-        self.next_position = position + 1
-        return position

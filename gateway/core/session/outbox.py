@@ -58,6 +58,7 @@ class Queued:
     message: Message
     position: int
     publication: Publication | None
+    is_offered: bool = False  # it went, or at QoS 0 may go, to where the client is said to be
 
 
 @dataclass(slots=True)
@@ -77,6 +78,7 @@ class Outstanding:
     rounds: int = 0  # how often they did, though the client was heard again
     disowned: int = 0  # how often the client did not know the number of its topic
     reference: Reference | None = None  # how the last PUBLISH named the topic
+    is_offered: bool = False  # as of `Queued`
 
     def is_over(self, now: float) -> bool:
         """Whether its time ended before a PUBLISH went out. What a former run sent is not known, so
@@ -104,6 +106,11 @@ class Outstanding:
         self.is_spent = False
         self.rounds += 1
         return True
+
+    def begin_round(self, now: float) -> None:
+        """All repeats are to come again."""
+        self.tries = self.rounds = 0
+        self.since = now
 
     def is_congested(self, return_code: int, tries_max: int) -> bool:
         """Whether to wait for the retry timer because the client cannot take it just now."""
@@ -139,6 +146,25 @@ class GivenUp:
             f"{self.last_topic!r}: {current.rounds} times no {current.stage.value} to any repeat",
             count=0 if is_received else 1,
         )
+
+
+class SharedPositions:
+    """Of the two queues of a client that is said to be elsewhere: a message that comes for both has
+    one position and one message id, as it may be one client that hears it from both.
+    """
+
+    __slots__ = ("_last", "next_position")
+
+    def __init__(self, next_position: int) -> None:
+        self.next_position = next_position
+        self._last: Message | None = None  # it has the position before the next
+
+    def take(self, message: Message) -> int:
+        if message is self._last:
+            return self.next_position - 1
+        self._last = message
+        self.next_position += 1
+        return self.next_position - 1
 
 
 class Outbox:
@@ -194,6 +220,12 @@ class Outbox:
 
     def take_all(self) -> list[Queued]:
         return [self.take() for _ in range(len(self))]
+
+    def forget_offered(self) -> None:
+        """Leave out what went elsewhere at QoS 0."""
+        for queued in self.take_all():
+            if queued.message.qos or not queued.is_offered:
+                self.put(queued)
 
     def take_over(self, now: float) -> list[Queued]:
         """Those whose time is over, if room is needed."""
@@ -289,6 +321,18 @@ def let_go(client_id: ClientId, publication: Publication | None) -> list[Output]
         publication.unsaved.pop(client_id, None)
     publication.copies -= 1
     return [] if publication.copies else [DeliveryComplete(publication)]
+
+
+def offered(queue: Sequence[Queued | Outstanding]) -> list[Queued | Outstanding]:
+    """What of a queue goes to where the client is said to be as well. QoS 0 goes to one such place
+    only: it may be the client that is there.
+    """
+    taken = [each for each in queue if each.message.qos or not each.is_offered]
+    for each in taken:
+        each.is_offered |= not each.message.qos
+        if each.publication is not None:
+            each.publication.copies += 1
+    return taken
 
 
 def dropped_as_over(client_id: ClientId, over: Sequence[Queued | Outstanding]) -> list[Output]:

@@ -22,12 +22,15 @@ from typing import Any
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Send
 from gateway.core.events import Output, UnsubscribeFrom
+from gateway.core.session.byte_order import in_network_order
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
-from gateway.core.session.lifecycle import SessionLifecycle
+from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
+from gateway.core.session.outbox import REGACK
 from gateway.core.session.states import ENDED, Input
+from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
 from gateway.core.state_records import Exchanges, State, SubscriptionRecord
 from gateway.core.values import Message, Peer, Publication, Reading, SubscribeTo
@@ -59,6 +62,8 @@ from gateway.frames import (
 )
 
 CONNECT_HEAD_BYTES = 6
+NAMES_IF_SCARCE = 16  # topic names of a client, as many as nearly all sensors have
+FEW_READINGS = 4  # at QoS 1 and 2; those of QoS 0 are not counted
 # Asked of every datagram: to find a member in its class costs ten times what a name does.
 _ACTIVE = State.ACTIVE
 
@@ -110,6 +115,20 @@ class Session(SessionLifecycle):
         if receiver is None:
             return self._out_of_turn(frame)
         return self._until_drained(receiver(self, frame, now), now)
+
+    def refuse_name(self, frame: Register, now: float) -> list[Output]:
+        """Congestion for one name more than the few that each client may have while memory is
+        scarce; nothing for a name that has its number already.
+        """
+        name = text(frame.topic_name)
+        if self.state is not _ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
+            return []
+        if self._topics.has(name):
+            return []
+        self.last_received_at = now
+        detail = f"memory is scarce, and it has {len(self._topics)} topic names"
+        refused = Send(self.peer, Regack(0, frame.message_id, ReturnCode.CONGESTION))
+        return [Dropped(Reason.MEMORY_SCARCE, self.client_id, detail), refused]
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Output]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
@@ -207,7 +226,7 @@ class Session(SessionLifecycle):
         """A reading is in the broker's hands (or on disk): acknowledge it."""
         outputs = self.inbound.acknowledged(reading, self.peer, self.last_received_at)
         former = self.former
-        if outputs or former is None:
+        if outputs or former is None or self.is_continued:
             return outputs
         return former.inbound.acknowledged(reading, former.peer, former.last_received_at)
 
@@ -215,7 +234,7 @@ class Session(SessionLifecycle):
         """A reading cannot go on: its sensor keeps it."""
         outputs = self.inbound.refused(reading, return_code, self.peer)
         former = self.former
-        if outputs or former is None:
+        if outputs or former is None or self.is_continued:
             return outputs
         return former.inbound.refused(reading, return_code, former.peer)
 
@@ -239,6 +258,10 @@ class Session(SessionLifecycle):
         """The answer to `SubscribeTo`."""
         return self._subscribing.subscribed(asked, return_code, self.peer)
 
+    def former_subscription(self, topic_filter: str) -> Output:
+        """What is to be saved in place of a wish that was not fulfilled."""
+        return self._subscribing.fulfilled(self.client_id, topic_filter)
+
     def topic_told(self, now: float) -> list[Output]:
         """SUBACK named a topic id, by which a message may go on that waited for REGACK."""
         following = self.outbound.topic_told(self.client_id, self.peer, now)
@@ -249,14 +272,37 @@ class Session(SessionLifecycle):
         self._subscribing.forget(topic_filter)
 
     @property
-    def next_topic_id(self) -> int:
-        """Where the topic ids of the session begin that takes the place of this one."""
-        return self._topics.next_id
-
-    @property
     def is_blank(self) -> bool:
         """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
         return self.clean and self.state is State.CONNECTING and self.will is None
+
+    def subscribed_elsewhere(self, topic_filter: str, qos: int) -> None:
+        """The client has subscribed where it is said to be."""
+        self._subscribing.put(topic_filter, qos)
+
+    def return_topics(self) -> None:
+        """What is known of topics by now was perhaps not said to this client."""
+        self._topics.start_connection()
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether its end would cost the client something: subscriptions, messages or a will."""
+        waits = self.outbound.waiting > 0 or self._subscribing.is_asking
+        return waits or self.will is not None or len(self._subscribing.filters) > 0
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it never gives way to a client of another host (`clients/host_quota.py`): it is
+        worth keeping, or its client has acknowledged a message, has sent more than a few readings,
+        or was heard for longer than `PROVEN_AFTER_S`.
+        """
+        recent = self.inbound.recent
+        return (
+            self.is_worth_keeping
+            or self.outbound.is_used
+            or (recent is not None and len(recent) > FEW_READINGS)
+            or self.last_received_at - self.began_at > PROVEN_AFTER_S
+        )
 
     def take_over(self) -> None:
         """It takes the place of one whose client was here, and may not know of it."""
@@ -266,12 +312,17 @@ class Session(SessionLifecycle):
         """Nobody answers what it has asked to subscribe to."""
         return self._subscribing.withdraw(self.client_id)
 
+    def end_beside(self, former: Session) -> list[Output]:
+        """A session that went on with what its former one has is over, and that one is not."""
+        self.outbound.take_back(former.outbound)
+        return [*self._unsubscribed(), *self.outbound.end(self.client_id)]
+
+    def _unsubscribed(self) -> list[Output]:
+        return [UnsubscribeFrom(self.client_id, each) for each in self._subscribing.filters]
+
     def end(self) -> list[Output]:
         """The session is over for good: nothing of it stays."""
-        effects: list[Output] = [
-            UnsubscribeFrom(self.client_id, topic_filter)
-            for topic_filter in self._subscribing.filters
-        ]
+        effects = self._unsubscribed()
         if self.outbound.waiting:
             count = self.outbound.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
@@ -325,13 +376,20 @@ class Session(SessionLifecycle):
         return self._topics.take_fresh(self.client_id) + answer + following
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Output]:
+        current = self.outbound.outstanding
+        if current is not None and current.stage is REGACK:
+            topic_id = self._topics.number(current.message.topic)
+            frame = in_network_order(frame, topic_id, current.message_id)
         return self.outbound.receive_regack(frame, self.client_id, self.peer, now)
 
     def _receive_puback(self, frame: Puback, now: float) -> list[Output]:
+        current = self.outbound.outstanding
+        if current is not None and current.reference is not None:
+            frame = in_network_order(frame, current.reference[1], current.message_id)
         return self.outbound.receive_puback(frame, self.client_id, self.peer, now)
 
-    def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Output]:
-        return self.outbound.receive_pubrec(frame.message_id, self.client_id, self.peer)
+    def _receive_pubrec(self, frame: Pubrec, now: float) -> list[Output]:
+        return self.outbound.receive_pubrec(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Output]:
         return self.outbound.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)

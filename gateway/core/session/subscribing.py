@@ -16,6 +16,7 @@ Full: `subscriptions_max` filters for a client; a further one is answered with c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.core.drop_reasons import Reason
@@ -117,9 +118,12 @@ class Subscribing(QosTable):
             topic_id=_echoed_id(frame),
         )
 
-    def rows(self, client_id: ClientId) -> list[Output]:
-        """Of all that was fulfilled, to be saved."""
-        return [self._row(client_id, name, qos) for name, qos in self.items()]
+    def rows(self, client_id: ClientId, saved: Mapping[str, int] | None = None) -> list[Output]:
+        """Of all that was fulfilled, to be saved, but for what is `saved` with the same QoS."""
+        saved = saved or {}
+        return [
+            self._row(client_id, name, qos) for name, qos in self.items() if saved.get(name) != qos
+        ]
 
     def withdraw(self, client_id: ClientId) -> list[Output]:
         """No wish is waited for any more; who wants to be answered asks again. Some of them may be
@@ -127,13 +131,14 @@ class Subscribing(QosTable):
         """
         wanted = [asked.topic_filter for asked in self.asking()]
         self._wishes = None
-        filters = self.filters
-        return [
-            self._row(client_id, name, filters[name])
-            if name in filters
-            else Save(SubscriptionDeleted(client_id, name))
-            for name in wanted
-        ]
+        return [self.fulfilled(client_id, name) for name in wanted]
+
+    def fulfilled(self, client_id: ClientId, name: str) -> Save:
+        """What is to be saved of a filter that the client may have, in place of a wish for it."""
+        qos = self.filters.get(name)
+        if qos is None:
+            return Save(SubscriptionDeleted(client_id, name))
+        return self._row(client_id, name, qos)
 
     def _row(self, client_id: ClientId, name: str, qos: int) -> Save:
         kind, topic_id = self._topics.spelled(name) or (TopicIdType.NORMAL, 0)
@@ -153,6 +158,11 @@ class Subscribing(QosTable):
     def forget(self, topic_filter: str) -> None:
         self.pop(topic_filter)
         self._topics.unspell(topic_filter)
+
+    def continue_from(self, former: Subscribing) -> None:
+        """What another session of the client hears, this one hears as well."""
+        for name, qos in former.items():
+            self.put(name, qos)
 
     def restore(self, saved: list[SubscriptionRecord]) -> None:
         """Subscriptions of a former life, as the client spelt them."""

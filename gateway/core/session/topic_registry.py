@@ -1,11 +1,12 @@
 """Topic names and their numbers, as one client knows them.
 
 Normal ids are per client, rise from `first_id` and stay with their name as long as the session
-lives, so that a client in the field may keep using them. A session that takes the place of another
-begins behind its ids: a client that does not know (its CONNECT was copied on the way) would
-otherwise publish under an id that is another topic's by now. For the same reason a new life of the
-gateway numbers elsewhere than those before it: the last ones of those may have been lost with the
-power. So ids have gaps, and where they would run out they begin again with what is free.
+lives, so that a client in the field may keep using them. A later session of the same client numbers
+behind the ids of those before it, and a name that one of them had gets the id that it had there: a
+client that does not know (its CONNECT was copied on the way, or a PUBLISH comes late) would
+otherwise publish under an id that is another topic's by now. For the same reason a new run of the
+gateway numbers elsewhere than the last ones before it. So ids have gaps, and where they would run
+out they begin again with what is free.
 
 Whether the client has been told (by REGISTER, REGACK or SUBACK) is known per connection: after a
 reconnect every name is registered again before its first use. Predefined ids and short names are
@@ -33,8 +34,11 @@ Reference = tuple[TopicIdType, int]
 
 FEW_TOPICS = 8
 SHARED_IDS_MAX = 4096
+FORMER_IDS_MAX = 256
 TOPIC_ID_OCTETS = 2  # and of a short name
 TOPIC_ID_MIN = 1
+RUN_IDS_APART = 64  # by which the ids of new sessions begin elsewhere in the next run
+UNSAVED_IDS = 16  # of one client in one run, in all likelihood
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
 
 
@@ -58,6 +62,14 @@ class Topic:
     reported: Announced = Announced.NOTHING
 
 
+@dataclass(frozen=True, slots=True)
+class FormerIds:
+    """Of the sessions that a client had: their names with their ids, and the id behind them all."""
+
+    ids: dict[str, int]
+    next_id: int
+
+
 @lru_cache(SHARED_IDS_MAX)
 def _shared(topic_id: int) -> int:
     """One object for all clients: they number alike, and there are very many of them."""
@@ -70,15 +82,23 @@ def _id_of(topic: Topic) -> int:
 
 class TopicRegistry:
     __slots__ = (
-        "_by_name", "_fresh", "_next_id", "_predefined", "_spelled", "_topics", "_topics_max",
-        "first_id",
+        "_by_name", "_former", "_fresh", "_next_id", "_predefined", "_spelled", "_topics",
+        "_topics_max", "first_id",
     )  # fmt: skip
 
     def __init__(
-        self, predefined: PredefinedTopics, topics_max: int, first_id: int = TOPIC_ID_MIN
+        self,
+        predefined: PredefinedTopics,
+        topics_max: int,
+        first_id: int = TOPIC_ID_MIN,
+        former: FormerIds | None = None,
     ) -> None:
         self._predefined = predefined
         self._topics_max = topics_max
+        self._former: dict[str, int] | None = None
+        if former is not None:
+            self._former = former.ids
+            first_id = max(first_id, former.next_id)
         # Where the ids would run out, they begin again.
         self._next_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
         self.first_id = self._next_id  # of this life
@@ -95,6 +115,16 @@ class TopicRegistry:
     def next_id(self) -> int:
         """The id that no name has had yet."""
         return self._next_id
+
+    def former_ids(self) -> FormerIds | None:
+        """For the next session of the client; of more than `FORMER_IDS_MAX` the latest ones."""
+        ids = dict(self._former or ())
+        for topic in self._topics:
+            ids.pop(topic.name, None)  # to be the latest
+            ids[topic.name] = topic.topic_id
+        for name in list(ids)[:-FORMER_IDS_MAX]:
+            del ids[name]
+        return FormerIds(ids, self._next_id) if ids else None
 
     def skip_to(self, next_id: int) -> None:
         """Ids below this one were given in the client's name meanwhile, to other topics."""
@@ -124,11 +154,16 @@ class TopicRegistry:
         return [Save(TopicRecord(client_id, *each)) for each in self.numbered()]
 
     def restore(self, saved: list[TopicRecord], next_id: int, reported: Announced) -> None:
-        """Topics of a former life; new ones begin behind them, and not before this life's ids."""
+        """Topics of a former run. New ones begin behind them, and behind what it may have told
+        while the disk refused.
+        """
         topics = [Topic(row.name, _shared(row.topic_id), reported) for row in saved]
         self._keep(sorted(topics, key=_id_of))
         last = self._topics[-1].topic_id if self._topics else 0
-        next_id = max(next_id, self._next_id, last + 1)
+        next_id = max(next_id, last + 1)
+        if next_id > self._next_id:  # of this run
+            next_id += UNSAVED_IDS
+        next_id = max(next_id, self._next_id)
         self.first_id = next_id
         self._next_id = next_id if next_id + self._topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
 
@@ -189,11 +224,15 @@ class TopicRegistry:
             return topic.topic_id
         if len(self._topics) >= self._topics_max:
             return None
-        return self._number(name, self._next_id).topic_id
+        return self._number(name).topic_id
 
     def knows(self, name: str) -> bool:
         """Whether a PUBLISH on this name may have gone out already."""
         return self._find(name) is not None or (self._spelled is not None and name in self._spelled)
+
+    def has(self, name: str) -> bool:
+        """Whether the name has a number of this client's own, told or not."""
+        return self._find(name) is not None
 
     def refuse(self, name: str) -> None:
         """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
@@ -236,9 +275,20 @@ class TopicRegistry:
         else:
             self._topics, self._by_name = tuple(topics), None
 
-    def _number(self, name: str, topic_id: int) -> Topic:
-        while self._at(topic_id) is not None:  # only after the ids began again
-            topic_id += 1
+    def _free_id(self, name: str) -> int:
+        former = self._former or {}
+        topic_id = former.get(name)
+        if topic_id is not None and self._at(topic_id) is None:
+            return topic_id
+        # The first one is free, unless the ids began again.
+        for topic_id in range(self._next_id, TOPIC_ID_MAX + 1):
+            if self._at(topic_id) is None and topic_id not in former.values():
+                return topic_id
+        again = range(TOPIC_ID_MIN, TOPIC_ID_MAX + 1)
+        return next(each for each in again if self._at(each) is None)
+
+    def _number(self, name: str) -> Topic:
+        topic_id = self._free_id(name)
         topic = Topic(name, _shared(topic_id))
         if isinstance(self._topics, list):
             assert self._by_name is not None, "they are many"
@@ -246,7 +296,7 @@ class TopicRegistry:
             self._by_name[name] = topic
         else:
             self._keep(sorted((*self._topics, topic), key=_id_of))
-        self._next_id = topic_id + 1
+        self._next_id = max(self._next_id, topic_id + 1)
         if self._fresh is None:
             self._fresh = []
         self._fresh.append(topic)

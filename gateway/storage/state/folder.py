@@ -54,6 +54,8 @@ RESTORE_MARK = "restore.unfinished"
 EPOCH_FILE = "epoch"
 EPOCH_DIGITS_MAX = 15
 DAMAGED_KEPT = 3
+# More than there ever are: an epoch so far ahead was drawn at random, for a restore or a stand-in.
+RUNS_MAX = 100_000
 # What the names of our own files begin with.
 OURS = (DATABASE_FILE, LOCK_FILE, EPOCH_FILE, "journal", "announced.", "restore.", "before-restore")
 
@@ -71,10 +73,15 @@ class StateFolder:
     trouble: StateError | None = None  # nothing can be saved, for now
 
     @property
-    def life(self) -> int:
-        """Which life of the gateway this is; where that is not known any more, its epoch."""
+    def run(self) -> int | None:
+        """Which run of the gateway this is, from 1 on; None where a former one may have saved what
+        is not there any more.
+        """
         first = self.store.first_epoch
-        return self.epoch if first is None else self.epoch - first + 1
+        if first is None or self.lost is not None or self.trouble is not None:
+            return None
+        run = self.epoch - first + 1
+        return run if run <= RUNS_MAX else None
 
     def raised_above(self, epoch: int) -> StateFolder:
         """The journal has readings of this epoch, and may have outlived the database. Raises

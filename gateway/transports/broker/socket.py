@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 
 from gateway.host.limits import start_thread
 from gateway.transports.errors import LinkError
+from gateway.transports.options import set_option
 from gateway.transports.socket_address import address_of, socket_address
 
 _Found: TypeAlias = list[tuple[socket.AddressFamily, tuple[object, ...]]]
 
 # A broker that vanished without a FIN is noticed after 60 + 3 * 20 s even without pings.
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3))
+_A_SILENT_BROKER = "noticing a broker that is gone"
 _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 _UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL}
 _under_way: set[tuple[str, int]] = set()  # names that are being looked up
@@ -63,11 +65,12 @@ async def _connected(
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setblocking(False)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_option(opened, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1, "small packets at once")
+        set_option(opened, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1, _A_SILENT_BROKER)
         for name, value in _KEEP_ALIVE:
             if hasattr(socket, name):
-                opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+                option = getattr(socket, name)
+                set_option(opened, socket.IPPROTO_TCP, option, value, _A_SILENT_BROKER)
         await _established(loop, opened, address)
     except BaseException:
         opened.close()

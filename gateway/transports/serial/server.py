@@ -19,6 +19,7 @@ from gateway.host import limits
 from gateway.transports.broker.failures import explain_name
 from gateway.transports.broker.socket import connected_socket
 from gateway.transports.framing.rfc2217 import ComPort, PortSettings
+from gateway.transports.options import set_option
 from gateway.transports.serial.line import LineCallbacks, LineError, LineFailure, PortOptions
 
 CONNECT_S_MAX = 10.0
@@ -94,10 +95,14 @@ async def open_server(
 
 
 def _set_options(connected: socket.socket) -> None:
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    set_option(
+        connected, socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES, "a small send buffer"
+    )
     if _USER_TIMEOUT is not None:
         milliseconds = int(UNACKNOWLEDGED_S_MAX * 1000)
-        connected.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, milliseconds)
+        set_option(
+            connected, socket.IPPROTO_TCP, _USER_TIMEOUT, milliseconds, "a server that is gone"
+        )
 
 
 def _why_unreachable(server: PortServer, error: OSError) -> str:

@@ -1,9 +1,9 @@
 """What a listening socket takes of broadcasts: SEARCHGW, and nothing else.
 
 A datagram that went to all must not be answered, or one datagram would make every gateway of a
-network answer. Which those are only the kernel knows, so it is the kernel that drops them, by a
-socket filter; to ask for each datagram's destination would cost all the others time. (A search is
-answered to its sender, as any that came to our address.)
+network answer. So the kernel drops them, by a socket filter, before they take time or room in the
+receive buffer. (A search is answered to its sender, as any that came to our address.) A sandbox may
+forbid the filter, and then we are only less polite.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+
+from gateway.transports.options import set_option
 
 _SO_ATTACH_FILTER = 26  # Linux, not in Python's socket module
 _INSTRUCTION = struct.Struct("=HBBI")  # code, jump if true, jump if false, operand
@@ -40,4 +42,4 @@ def refuse_broadcasts(listener: socket.socket) -> None:
     octets = b"".join(_INSTRUCTION.pack(*each) for each in _INSTRUCTIONS)
     program = ctypes.create_string_buffer(octets, len(octets))
     described = _PROGRAM.pack(len(_INSTRUCTIONS), ctypes.addressof(program))
-    listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
+    set_option(listener, socket.SOL_SOCKET, _SO_ATTACH_FILTER, described, "refusing broadcasts")

@@ -33,6 +33,7 @@ from gateway.transports.udp.socket import (
     open_udp_socket,
     receive_buffer_drops,
 )
+from gateway.transports.udp.sources import Sources, sources_of
 from gateway.transports.udp.tick import AdaptiveTick, BusyPoll
 
 __all__ = ["LinkError", "SendFailure", "UdpCounters", "UdpLink", "address_of", "address_text"]
@@ -95,8 +96,11 @@ class UdpLink:
         batched: bool | None = None,
         datagram_bytes_max: int = 2048,
         shares_port: bool = False,
+        peers_max: int = 10_000,
     ) -> None:
-        """`shares_port`: with the socket of a multicast group."""
+        """`shares_port`: with the socket of a multicast group. `peers_max`: of so many peers it is
+        known to which of our addresses they write (sources.py).
+        """
         self.listening_on = listen
         self.address_bytes = IPV6_BYTES if ":" in listen[0] else IPV4_BYTES
         self.counters = UdpCounters()
@@ -106,11 +110,13 @@ class UdpLink:
         self._datagram_bytes_max = datagram_bytes_max
         self._batched = batched
         self._shares_port = shares_port
+        self._peers_max = peers_max
         self._tick = AdaptiveTick(tick_ms_max, is_fine=True)
         self._busy_poll = BusyPoll(busy_poll_ms_max, processors=len(os.sched_getaffinity(0)))
         self._is_awake = False
         self._socket: socket.socket | None = None
         self._calls: DatagramCalls
+        self._sources: Sources | None = None
         self._loop: asyncio.AbstractEventLoop
         self._next_read: asyncio.TimerHandle | None = None
         self._fine_timer: FineTimer | None = None
@@ -128,8 +134,12 @@ class UdpLink:
         host, port = opened.getsockname()[:2]
         self.listening_on = (host, port)
         self._socket = opened
+        self._sources = sources_of(opened, peers_max=self._peers_max, batch_max=DATAGRAMS_PER_CALL)
         self._calls = datagram_calls(
-            opened, datagram_bytes_max=self._datagram_bytes_max, batched=self._batched
+            opened,
+            datagram_bytes_max=self._datagram_bytes_max,
+            batched=self._batched,
+            sources=self._sources,
         )
         self._loop = loop
         loop.add_reader(opened, self._readable)
@@ -208,7 +218,11 @@ class UdpLink:
         return "its socket is closed" if self._socket is None else None
 
     def check_address(self) -> str | None:
-        """For the daemon, each second: notes whether the machine still has its address."""
+        """For the daemon, each second: notes whether the machine still has its address, and which
+        others.
+        """
+        if self._sources is not None:
+            self._sources.look_at_addresses()
         self.lost_address = lost_address(self.listening_on) if self._socket else None
         return self.lost_address
 

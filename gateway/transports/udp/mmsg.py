@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 DATAGRAMS_PER_CALL = 64
+MSG_DONTWAIT = 0x40  # the same on every Linux architecture
 
 
 class _Field(Protocol):
@@ -68,22 +69,35 @@ def _system_calls() -> tuple[Callable[..., int], Callable[..., int]] | None:
 CALLS = _system_calls()
 
 
-def available() -> bool:
-    """Whether this C library has both calls."""
-    return CALLS is not None
+def available(descriptor: int) -> bool:
+    """Whether this C library has both calls, and the kernel, or a sandbox before it, takes them for
+    this socket: an old one, or an emulator, may not.
+    """
+    if CALLS is None:
+        return False
+    no_entries = ctypes.c_void_p(ctypes.addressof(BatchEntry()))
+    receive, send = CALLS
+    return (
+        receive(descriptor, no_entries, 0, MSG_DONTWAIT, None) == 0
+        and send(descriptor, no_entries, 0, MSG_DONTWAIT) == 0
+    )
 
 
 class Slots:
-    """Memory for one batch: bytes and an address for each entry, and the table of them."""
+    """Memory for one batch: bytes, an address and, if wanted, a control message for each entry, and
+    the table of them.
+    """
 
-    def __init__(self, name_bytes: int, slot_bytes: int) -> None:
+    def __init__(self, name_bytes: int, slot_bytes: int, control_bytes: int = 0) -> None:
         count = DATAGRAMS_PER_CALL
         # mmap and not bytearray: its slices are `bytes` at once, one object and one copy.
         self.bytes = mmap.mmap(-1, count * slot_bytes)
         self.names = mmap.mmap(-1, count * name_bytes)
+        self.controls = mmap.mmap(-1, count * max(control_bytes, 1))
         self._vectors = (IoVector * count)()
         self._entries = (BatchEntry * count)()
         data, names = _address_of_memory(self.bytes), _address_of_memory(self.names)
+        controls = _address_of_memory(self.controls)
         vectors = ctypes.addressof(self._vectors)
         for index in range(count):
             self._vectors[index].base = data + index * slot_bytes
@@ -93,9 +107,15 @@ class Slots:
             header.namelen = name_bytes
             header.iov = vectors + index * ctypes.sizeof(IoVector)
             header.iovlen = 1
+            if control_bytes:
+                header.control = controls + index * control_bytes
+                header.controllen = control_bytes
         self.table = ctypes.c_void_p(ctypes.addressof(self._entries))
         self.received_bytes = _column(memoryview(self._entries), BatchEntry.len)
         self.bytes_to_send = _column(memoryview(self._vectors), IoVector.len)
+        self.control_sizes = _column(
+            memoryview(self._entries), MessageHeader.controllen, BatchEntry.header.offset
+        )
         self.starts = [index * slot_bytes for index in range(count)]
 
 
@@ -103,10 +123,13 @@ def _address_of_memory(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _column(table: memoryview, field: _Field) -> memoryview:
-    """One unsigned field of every row of a table, as a view that is read and written by index."""
+def _column(table: memoryview, field: _Field, inside_at: int = 0) -> memoryview:
+    """One unsigned field of every row of a table, as a view that is read and written by index.
+    `inside_at`: where the structure that has the field begins in the row.
+    """
+    offset = inside_at + field.offset
     code: Literal["I", "Q"] = "I" if field.size == struct.calcsize("I") else "Q"
-    assert field.offset % field.size == 0
+    assert offset % field.size == 0
     assert table.itemsize % field.size == 0
-    first, step = field.offset // field.size, table.itemsize // field.size
+    first, step = offset // field.size, table.itemsize // field.size
     return table.cast("B").cast(code)[first::step]

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.transports.errors import LinkError
+from gateway.transports.options import set_option
 from gateway.transports.socket_address import SocketAddress, address_of, socket_address
 
 HostPort = tuple[str, int]
@@ -23,6 +24,9 @@ _MREQN = struct.Struct("=4s4si")  # group, address, index
 _IPV6_MREQ = struct.Struct("=16sI")  # group, index
 _INDEX = struct.Struct("=I")
 _NO_ADDRESS = bytes(4)
+_IP_MULTICAST_ALL, _IPV6_MULTICAST_ALL = 49, 29  # not in Python's socket module
+_HOPS_UNSET = 1  # what the kernel has where nobody says
+SHARED_PORT = "a port that multicast groups share"
 _ADDRESSES_OF_IPV6 = Path("/proc/net/if_inet6")
 
 
@@ -69,7 +73,7 @@ def open_group_socket(place: Place, interface: str | None) -> socket.socket:
     family = socket.AF_INET6 if place.is_ipv6 else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        set_option(opened, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1, SHARED_PORT)
         receive_no_other_groups(opened)
         opened.bind(place.group)
         if place.is_ipv6:
@@ -87,20 +91,29 @@ def send_groups_through(sender: socket.socket, place: Place) -> None:
 
     Raises OSError.
     """
+    level, option, chosen = socket.IPPROTO_IP, socket.IP_MULTICAST_IF, place.membership
+    loop, is_chosen = socket.IP_MULTICAST_LOOP, any(place.membership[len(_NO_ADDRESS) :])
     if place.is_ipv6:
-        index = place.membership[-_INDEX.size :]
-        sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
-        sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+        level, option = socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF
+        loop = socket.IPV6_MULTICAST_LOOP
+        chosen = place.membership[-_INDEX.size :]
+        is_chosen = any(chosen)
+    if is_chosen:
+        sender.setsockopt(level, option, chosen)
     else:
-        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, place.membership)
-        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        set_option(sender, level, option, chosen, "the interface that the routes say")
+    set_option(sender, level, loop, 1, "groups that programs of this machine are in")
 
 
 def send_to_group(sender: socket.socket, place: Place, datagram: bytes, hops: int) -> None:
+    """Raises OSError."""
+    level, option = socket.IPPROTO_IP, socket.IP_MULTICAST_TTL
     if place.is_ipv6:
-        sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, hops)
+        level, option = socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS
+    if hops >= _HOPS_UNSET:
+        set_option(sender, level, option, hops, "how far a group is spoken to")
     else:
-        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, hops)
+        sender.setsockopt(level, option, hops)
     sender.sendto(datagram, place.group)
 
 
@@ -108,15 +121,10 @@ def receive_no_other_groups(listener: socket.socket) -> None:
     """Linux brings a socket what is sent to groups that any program here has joined, unless this is
     set. For IPv6 it can be set since Linux 4.20; before, the filter for broadcasts has to do.
     """
-    ip_multicast_all, ipv6_multicast_all = 49, 29  # not in Python's socket module
-    if listener.family == socket.AF_INET:
-        listener.setsockopt(socket.IPPROTO_IP, ip_multicast_all, 0)
-        return
-    try:
-        listener.setsockopt(socket.IPPROTO_IPV6, ipv6_multicast_all, 0)
-    except OSError as error:
-        if error.errno != errno.ENOPROTOOPT:
-            raise
+    level, option = socket.IPPROTO_IP, _IP_MULTICAST_ALL
+    if listener.family == socket.AF_INET6:
+        level, option = socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL
+    set_option(listener, level, option, 0, "groups of other programs")
 
 
 # Interfaces

@@ -12,10 +12,12 @@ from fcntl import ioctl
 
 from gateway.host.causes import brief
 from gateway.transports.errors import LinkError
+from gateway.transports.options import set_option
 from gateway.transports.serial.port_owner import only_groups_have, udp_port_owner
 from gateway.transports.socket_address import SocketAddress, address_of, socket_address
 from gateway.transports.udp.broadcast_filter import refuse_broadcasts
-from gateway.transports.udp.multicast_socket import receive_no_other_groups
+from gateway.transports.udp.multicast_socket import SHARED_PORT, receive_no_other_groups
+from gateway.transports.udp.sources import ask_for_destinations
 
 log = logging.getLogger("tidegate.udp")
 
@@ -43,13 +45,13 @@ def open_udp_socket(
     try:
         if opened.family == socket.AF_INET6:
             # So that "0.0.0.0" and "::" can both listen on one port.
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            set_option(opened, socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1, "a port for IPv6 alone")
+        ask_for_destinations(opened, host)
         _bind(opened, address)
         receive_no_other_groups(opened)
-        with suppress(OSError):  # a sandbox may forbid it, and then it is only less polite
-            refuse_broadcasts(opened)
+        refuse_broadcasts(opened)
         if shares_port:  # only now, so that a second gateway could not be bound beside us
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            set_option(opened, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1, SHARED_PORT)
     except OSError as error:
         opened.close()
         raise LinkError(explain_bind(error, host, port)) from error
@@ -64,9 +66,9 @@ def _bind(opened: socket.socket, address: SocketAddress) -> None:
     except OSError as error:
         if error.errno != errno.EADDRINUSE or not only_groups_have(address[1]):
             raise
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        set_option(opened, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1, SHARED_PORT)
         opened.bind(address)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        set_option(opened, socket.SOL_SOCKET, socket.SO_REUSEADDR, 0, SHARED_PORT)
 
 
 def explain_bind(error: OSError, host: str, port: int) -> str:
@@ -128,12 +130,14 @@ def has_unread(socket_: socket.socket) -> bool:
 
 
 def _ask_for_buffer(socket_: socket.socket, wanted_bytes: int) -> None:
+    beyond = "a receive buffer beyond net.core.rmem_max"
+    if not set_option(socket_, socket.SOL_SOCKET, _SO_RCVBUFFORCE, wanted_bytes, beyond):
+        set_option(socket_, socket.SOL_SOCKET, socket.SO_RCVBUF, wanted_bytes, "a receive buffer")
     try:
-        socket_.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, wanted_bytes)
+        # Linux answers with twice what it was asked for; the other half is its own book-keeping.
+        got_bytes = socket_.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
     except OSError:
-        socket_.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wanted_bytes)
-    # Linux answers with twice what it was asked for; the other half is its own book-keeping.
-    got_bytes = socket_.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+        return  # what the buffer is cannot be known, nor what would help
     if got_bytes < wanted_bytes:
         log.info(
             "the kernel allows a receive buffer of %d bytes where %d were asked for, "

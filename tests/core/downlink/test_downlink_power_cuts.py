@@ -90,8 +90,8 @@ def send_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def release_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     received = Outbound.receive_pubrec
 
-    def mutant(self: Outbound, message_id: int, client_id: Any, peer: Any) -> Any:
-        effects = received(self, message_id, client_id, peer)
+    def mutant(self: Outbound, message_id: int, client_id: Any, peer: Any, now: float) -> Any:
+        effects = received(self, message_id, client_id, peer, now)
         current = self.outstanding
         if current is not None and current.stage is Stage.RELEASING:
             current.stage = Stage.PUBCOMP

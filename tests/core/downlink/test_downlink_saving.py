@@ -5,7 +5,10 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
+from gateway.core.downlink.pending_subscriptions import DISK_PATIENCE_S
 from gateway.core.downlink.write_behind import SOON_S
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.state_records import (
     ClientId,
     MessageDeleted,
@@ -27,6 +30,7 @@ from gateway.frames import (
     Pubrec,
     Pubrel,
     Register,
+    ReturnCode,
     Suback,
     Unsubscribe,
 )
@@ -65,6 +69,41 @@ def test_a_client_hears_from_the_moment_that_its_subscription_is_durable() -> No
     assert bench.hear(b"s1") == [Suback(1, 1, 0, 1)]
     bench.publishes("cmd", by="cmd")
     assert published(bench.hear(b"s1")) == [(b"on", 0, False)]
+
+
+def test_a_subscription_that_the_disk_does_not_take_is_refused_in_the_end() -> None:
+    bench = bench_with_s1()
+    bench.subscribe(b"s1", b"cmd", 1)
+    bench.at = 1.0
+    bench.subscribe(b"s1", b"more", 1, message_id=2)
+    bench.wake(DISK_PATIENCE_S - 0.1)
+    assert bench.hear(b"s1") == []
+    bench.wake(DISK_PATIENCE_S)
+    assert bench.hear(b"s1") == [Suback(0, 1, ReturnCode.CONGESTION, 1)]
+    bench.wake(DISK_PATIENCE_S + 1.0)
+    assert bench.hear(b"s1") == [Suback(0, 2, ReturnCode.CONGESTION, 1)]
+    assert [each.reason for each in bench.told(Dropped)] == [Reason.STATE_NOT_SAVED] * 2
+    bench.let_disk_go()
+    assert bench.hear(b"s1") == []
+    assert not bench.engine.sessions[S1].filters
+    assert bench.subscribed == set()
+    assert SubscriptionRecord not in map(type, bench.rows.durable.values())
+    assert bench.subscribe(b"s1", b"cmd", 1) == [Suback(1, 1, 0, 1)]
+    bench.publishes("cmd", by="cmd")
+    assert published(bench.hear(b"s1")) == [(b"on", 0, False)]
+    bench.wake(bench.at + DISK_PATIENCE_S)
+    assert bench.engine.sessions[S1].filters == {"cmd": 1}
+
+
+def test_one_that_was_there_before_stays_as_it_was() -> None:
+    bench = bench_with_s1(subscribed=True, qos=1)
+    bench.subscribe(b"s1", b"cmd", 2)
+    bench.wake(bench.at + DISK_PATIENCE_S)
+    assert bench.hear(b"s1") == [Suback(0, 1, ReturnCode.CONGESTION, 2)]
+    bench.let_disk_go()
+    (row,) = [each for each in bench.rows.durable.values() if isinstance(each, SubscriptionRecord)]
+    assert (row.topic_filter, row.qos) == ("cmd", 1)
+    assert bench.engine.sessions[S1].filters == {"cmd": 1}
 
 
 def test_suback_waits_until_what_is_retained_is_durable_too() -> None:

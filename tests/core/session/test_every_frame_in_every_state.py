@@ -66,7 +66,7 @@ REGACK         gone          -           -              -              -        
 PUBLISH        gone          -           forward        forward        forward        gone
 PUBACK         gone          -           finishes       -              sleeps         gone
 PUBCOMP        gone          -           -              -              -              gone
-PUBREC         gone          -           PUBREL         PUBREL         PUBREL         gone
+PUBREC         gone          -           releases       PUBREL         sleeps-on      gone
 PUBREL         gone          -           PUBCOMP        PUBCOMP        PUBCOMP        gone
 SUBSCRIBE      gone          -           ask            ask            ask            gone
 SUBACK         gone          -           -              -              -              gone
@@ -92,6 +92,8 @@ WORDS = {
     "no-will": "out_of_turn,WILLMSGRESP",
     "gives-up": "DISCONNECT,>disconnected",  # as what it was saved when it began
     "leaves": "DISCONNECT,>disconnected,+SessionRecord",
+    "releases": "PUBREL,+MessageDeleted",
+    "sleeps-on": "PUBREL,+MessageDeleted,>asleep,PINGRESP",
     "sleeps": "+MessageDeleted,>asleep,PINGRESP",
     "wakes": ">awake,PUBLISH",
 }

@@ -121,13 +121,35 @@ def test_an_acknowledgement_of_something_else_changes_nothing(frame: Puback | Pu
     assert client.says(Puback(1, 1, ACCEPTED)) == [SECOND]
 
 
-def test_puback_does_not_acknowledge_qos_2_nor_pubrec_qos_1() -> None:
+def test_puback_does_not_acknowledge_qos_2() -> None:
     client = with_one_under_way(qos=2)
     assert client.says(Puback(1, 1, ACCEPTED)) == []
     assert client.drops == [Reason.OUT_OF_TURN]
+
+
+def test_pubrec_acknowledges_qos_1_and_its_exchange_can_end() -> None:
     client = with_one_under_way(qos=1)
-    assert client.says(Pubrec(1)) == [Pubrel(1)]  # so that its exchange can end
+    assert client.says(Pubrec(1)) == [Pubrel(1), SECOND]
     assert client.says(Pubcomp(1)) == []
+    assert client.drops == [Reason.OUT_OF_TURN]
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_acknowledgements_with_the_low_byte_first_count(qos: int) -> None:
+    client = connected()
+    assert client.is_sent("new", b"first", qos) == [Register(2, 1, b"new")]
+    following = client.says(Regack(0x0200, 0x0100, ACCEPTED))
+    assert following == [Publish(2, qos, b"first", qos)]
+    if qos:
+        assert client.says(Puback(0x0200, 0x0100, ACCEPTED)) == []
+        assert client.session.outbound.waiting == 0
+
+
+@pytest.mark.parametrize("frame", [Puback(0x0100, 0x0200, 0), Puback(0x0200, 0x0100, 0)], ids=repr)
+def test_others_with_the_low_byte_first_do_not(frame: Puback) -> None:
+    client = with_one_under_way(qos=1)
+    assert client.says(frame) == []
+    assert client.drops == [Reason.OUT_OF_TURN]
 
 
 def test_a_repeated_pubrec_gets_pubrel_again() -> None:

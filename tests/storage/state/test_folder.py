@@ -16,7 +16,7 @@ import pytest
 
 from gateway.storage.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.storage.state.errors import StateError, from_system
-from gateway.storage.state.folder import EPOCH_FILE, StateFolder, open_state
+from gateway.storage.state.folder import EPOCH_FILE, RUNS_MAX, StateFolder, open_state
 from gateway.storage.state.room import PAGE_BYTES
 from gateway.storage.state.store import DATABASE_FILE
 
@@ -51,26 +51,35 @@ def test_a_folder_without_a_counter_begins_at_random_above_the_clock(tmp_path: P
     assert before < min(epochs) <= max(epochs) <= before + (EPOCH_MAX - before) // 2 + 1
 
 
-def test_the_lives_of_a_gateway_are_counted_from_its_first(tmp_path: Path) -> None:
-    lives = []
+def test_the_runs_of_a_gateway_are_counted_from_its_first(tmp_path: Path) -> None:
+    runs = []
     for _ in range(3):
         folder = open_state(tmp_path)
-        lives.append(folder.life)
+        runs.append(folder.run)
         folder.release()
-    assert lives == [1, 2, 3]
+    assert runs == [1, 2, 3]
 
 
-def test_a_database_that_a_journal_outlived_does_not_know_which_life_it_is(tmp_path: Path) -> None:
+def test_a_database_that_a_journal_outlived_does_not_know_which_run_it_is(tmp_path: Path) -> None:
     folder = open_state(tmp_path)
     raised = folder.raised_above(folder.epoch + 7)
-    assert raised.life == raised.epoch
+    assert raised.run is None
     raised.release()
 
 
 def test_nor_does_one_that_takes_the_place_of_a_damaged_one(tmp_path: Path) -> None:
     (tmp_path / DATABASE_FILE).write_bytes(b"no database" * 1000)
     folder = open_state(tmp_path)
-    assert folder.life == folder.epoch
+    assert folder.run is None
+    folder.release()
+
+
+def test_nor_does_one_whose_epoch_was_drawn_again(tmp_path: Path) -> None:
+    folder = open_state(tmp_path)
+    folder.store.raise_epoch(folder.epoch + RUNS_MAX)
+    folder.release()
+    folder = open_state(tmp_path)
+    assert folder.run is None
     folder.release()
 
 

@@ -1,7 +1,8 @@
 """UDP sockets as MicroPython has them on boards, by calls of the host.
 
-As there, a connected socket is a stream too: `write(buffer, size)` and `readinto(buffer, size)`
-send and take one datagram each.
+As there, a connected socket is a stream too. `write(buffer, size)` sends one datagram; `read` and
+`readinto` go on until the buffer is full or nothing waits, as most ports do: they join datagrams,
+and cut the last one. `recv` takes one.
 """
 
 import io
@@ -74,19 +75,25 @@ class socket(io.IOBase):
         return self.send(buffer if size < 0 else memoryview(buffer)[:size])
 
     def read(self, size=_DATAGRAM_MAX):
-        try:
-            return self.recv(size)
-        except OSError as error:
-            if error.errno in (EAGAIN, ETIMEDOUT):
-                return None
-            raise
+        octets = bytearray(size)
+        count = self.readinto(octets)
+        return None if count is None else bytes(octets[:count])
 
     def readinto(self, buffer, size=-1):
-        datagram = self.read(len(buffer) if size < 0 else size)
-        if datagram is None:
-            return None
-        buffer[: len(datagram)] = datagram
-        return len(datagram)
+        size = len(buffer) if size < 0 else size
+        at = 0
+        while at < size:
+            try:
+                heard = self.recv(size - at)
+            except OSError as error:
+                if error.errno not in (EAGAIN, ETIMEDOUT):
+                    raise
+                return at or None
+            if not heard:
+                break
+            buffer[at : at + len(heard)] = heard
+            at += len(heard)
+        return at
 
     def close(self):
         call("udp_close", str(self._descriptor))
