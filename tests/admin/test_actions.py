@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gateway.admin.http.connections import BODY_BYTES_MAX
 from gateway.admin.http.operating import CannotError, Publication
 from gateway.admin.http.server import AdminServer
 from gateway.admin.http.sign_in import ATTEMPTS_MAX
@@ -51,7 +52,44 @@ WRONG: list[tuple[str, object, str]] = [
     ("aside_send", {"numbers": []}, 'numbers is "all" or a list'),
     ("aside_delete", {"numbers": list(range(1001))}, 'numbers is "all" or a list'),
     ("aside_delete", {"numbers": [True]}, "whole numbers"),
+    ("publish", {"client": "well", "topic": "cmd", "qos": 1.0}, "qos is 0, 1 or 2"),
+    ("publish", {"client": "well", "topic": "cmd", "qos": [1]}, "qos is 0, 1 or 2"),
+    ("publish", {"client": "well", "topic": "cmd", "hex": "no"}, "hex is true or false"),
+    ("publish", {"client": "well", "topic": "cmd", "payload": "\ud800"}, "payload is a text"),
+    ("publish", {"client": "well", "topic": "\udfff"}, "topic is a text"),
+    ("forget", {"client": {"id": "well"}}, "client is a text"),
+    ("forget", {"client": "\ud800"}, "client is a text"),
+    ("forget", {"client": "x" * 256}, "client is a text of 1 to 255"),
+    ("permit", {"minutes": None}, "minutes is a number"),
+    ("permit", {"minutes": "5"}, "minutes is a number"),
+    ("permit", {"minutes": 10**300}, "from 0 to 1440"),
+    ("aside_send", {"numbers": [1.5]}, "whole numbers"),
+    ("aside_send", {"numbers": "none"}, 'numbers is "all" or a list'),
 ]
+# As octets, of which no such value could be made.
+ODD: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"{'minutes': 5}", "one JSON object"),
+    "cut off": (b'{"minutes": 5', "one JSON object"),
+    "two objects": (b'{"minutes": 5}{"minutes": 5}', "one JSON object"),
+    "something behind": (b'{"minutes": 5}\0', "one JSON object"),
+    "null": (b"null", "one JSON object"),
+    "a text": (b'"minutes"', "one JSON object"),
+    "a number": (b"5", "one JSON object"),
+    "no UTF-8": (b'{"minutes": 5, "\xff": 1}', "one JSON object"),
+    "a control character": (b'{"minutes": 5, "a": "\n"}', "one JSON object"),
+    "a name twice": (b'{"minutes": 5, "minutes": 1}', "a name twice"),
+    "a name twice further in": (b'{"minutes": 5, "a": [{"b": 1, "b": 2}]}', "a name twice"),
+    "a name twice by an escape": (b'{"minutes": 5, "\\u006dinutes": 1}', "a name twice"),
+    "no number": (b'{"minutes": NaN}', "NaN, which is no number"),
+    "no number elsewhere": (b'{"minutes": 5, "a": NaN}', "NaN, which is no number"),
+    "infinity": (b'{"minutes": -Infinity}', "-Infinity, which is no number"),
+    "beyond all numbers": (b'{"minutes": 1e999}', "from 0 to 1440"),
+    "too many digits": (b'{"minutes": 1%s}' % (b"0" * 5000), "one JSON object"),
+    "deep lists": (b'{"minutes": ' + b"[" * 100_000, "one JSON object"),
+    "deep lists, whole": (b'{"a":%s%s}' % (b"[" * 80_000, b"]" * 80_000), "one JSON object"),
+    "deep objects": (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "one JSON object"),
+    "nothing but blanks": (b" " * 100_000, "one JSON object"),
+}
 
 
 @dataclass
@@ -184,6 +222,41 @@ def test_what_makes_no_sense_is_refused_with_what_would(
 
     run(story())
     assert noted.asked == []
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_json_is_refused_with_a_sentence(run: Run, log: Log, name: str) -> None:
+    octets, words = ODD[name]
+    noted = Noted()
+
+    async def story() -> None:
+        async with signed_in(noted) as (server, headers):
+            log.read()
+            answer = await post(server, "/api/actions/permit", octets, **headers)
+            assert (answer.status, words in answer.json["error"]) == (400, True), answer.json
+            answer = await post(server, "/api/session", octets)
+            assert answer.status == 400
+            assert answer.json["error"]
+
+    run(story())
+    assert noted.asked == []
+    assert log.read() == []
+
+
+def test_a_body_beyond_the_limit_is_refused_unread(run: Run) -> None:
+    noted = Noted()
+
+    async def story() -> None:
+        async with signed_in(noted) as (server, headers):
+            fits = b'{"minutes": 5}'.ljust(BODY_BYTES_MAX)
+            assert (await post(server, "/api/actions/permit", fits, **headers)).status == 200
+            answer = await post(server, "/api/actions/permit", fits + b" ", **headers)
+            assert (answer.status, "at most 163840 octets" in answer.json["error"]) == (413, True)
+            large = await post(server, "/api/actions/permit", fits * 4, **headers)
+            assert large.status == 413
+
+    run(story())
+    assert len(noted.asked) == 1
 
 
 def test_what_cannot_be_done_is_said_in_its_own_words(run: Run) -> None:

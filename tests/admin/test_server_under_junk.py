@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.admin.http import connections
 from gateway.admin.http.connections import CONNECTIONS_MAX, HEAD_BYTES_MAX
 from tests.admin.conftest import Log, Run
 from tests.admin.eventually import eventually
@@ -111,6 +112,36 @@ def test_who_does_not_take_its_answer_is_hung_up_on(run: Run) -> None:
                 await eventually(lambda: open_files() - before == 1, "the server hangs up")
 
     run(story())
+
+
+def test_who_does_not_take_what_follows_is_hung_up_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream may last, as long as each piece is taken in time; what is not taken is not made."""
+    monkeypatch.setattr(connections, "PIECE_S_MAX", 0.2)
+    made = 0
+
+    async def pieces() -> connections.Pieces:
+        nonlocal made
+        while True:
+            made += 1
+            yield b"x" * 100_000
+
+    async def answer(_received: connections.Received) -> connections.Reply:
+        return connections.Reply(b"HTTP/1.0 200 OK\r\n\r\n", pieces())
+
+    async def story() -> None:
+        served = connections.Connections(answer=answer, connection_s_max=5.0)
+        address = await served.start("127.0.0.1", 0)
+        before = open_files()
+        with slow_reader(address) as peer:
+            peer.send(b"GET /api/events HTTP/1.1\r\n\r\n")
+            await eventually(lambda: open_files() - before == 2, "the server accepts")
+            await eventually(lambda: open_files() - before == 1, "the server hangs up")
+        await served.stop()
+
+    run(story())
+    assert made * 100_000 < 20_000_000
 
 
 def test_who_holds_all_connections_keeps_nobody_out(run: Run) -> None:

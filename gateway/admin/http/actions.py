@@ -156,15 +156,17 @@ def _forget(operating: Operations, asked: dict[str, Any]) -> str:
 
 def _publish(operating: Operations, asked: dict[str, Any]) -> str:
     qos = asked.get("qos", 1)
-    if qos not in (0, 1, 2) or isinstance(qos, bool):
+    if type(qos) is not int or qos not in (0, 1, 2):
         raise RefusedError(HTTPStatus.BAD_REQUEST, "qos is 0, 1 or 2")
-    payload = asked.get("payload", "")
-    if not isinstance(payload, str):
+    payload, is_hex = asked.get("payload", ""), asked.get("hex", False)
+    if not isinstance(is_hex, bool):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "hex is true or false")
+    if not isinstance(payload, str) or not _is_unicode(payload):
         raise RefusedError(
             HTTPStatus.BAD_REQUEST, "payload is a text, or hexadecimal with hex: true"
         )
     try:
-        octets = bytes.fromhex(payload) if asked.get("hex") else payload.encode()
+        octets = bytes.fromhex(payload) if is_hex else payload.encode()
     except ValueError:
         message = "the payload is not hexadecimal: two digits of 0-9 and a-f for each octet"
         raise RefusedError(HTTPStatus.BAD_REQUEST, message) from None
@@ -226,9 +228,17 @@ def _minutes(asked: dict[str, Any], most: int, advice: str) -> float:
     return float(minutes)
 
 
+class _OddJsonError(Exception):
+    """What Python's parser takes and others read otherwise, in a sentence."""
+
+
 def _object(request: Request) -> dict[str, Any]:
     try:
-        body = json.loads(request.body or b"{}")
+        body = json.loads(
+            request.body or b"{}", object_pairs_hook=_once_each, parse_constant=_no_constant
+        )
+    except _OddJsonError as error:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, str(error)) from None
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
@@ -236,9 +246,25 @@ def _object(request: Request) -> dict[str, Any]:
     return body
 
 
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _OddJsonError("the body has a name twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise _OddJsonError(f"the body has {name}, which is no number of JSON")
+
+
+def _is_unicode(text: str) -> bool:
+    """A JSON text may name half of a character."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def _text(asked: dict[str, Any], name: str, length_max: int) -> str:
     value = asked.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= length_max:
+    if not isinstance(value, str) or not 0 < len(value) <= length_max or not _is_unicode(value):
         message = f"{name} is a text of 1 to {length_max} characters"
         raise RefusedError(HTTPStatus.BAD_REQUEST, message)
     return value

@@ -5,7 +5,9 @@
 - When too many are open the oldest is closed for the newest: whoever holds connections open and
   says nothing cannot keep a health check out. Streams are counted apart, and refused beyond
   STREAMS_MAX by whoever makes them.
-- Of a request its head is read, and the body of a POST to /api/, each up to a stated size.
+- Of a request its head is read, and the body of a POST to /api/, each up to a stated size. What is
+  longer is answered, and a stated part of it thrown away: the kernel would reset a connection that
+  is closed with something unread, and the peer hear nothing.
 - Nothing that a peer sends, or leaves out, raises or is logged.
 """
 
@@ -24,6 +26,7 @@ from gateway.host.slow_callbacks import Callback, SlowCallbacks, timed
 HEAD_BYTES_MAX = 16 * 1024  # browsers send the cookies of every service on this host
 # A message to a sensor of the largest payload, in hexadecimal, and its topic.
 BODY_BYTES_MAX = 160 * 1024
+THROWN_AWAY_BYTES_MAX = 1 << 20
 CONNECTION_S_MAX = 5.0  # a slow radio link; a scrape gives up after ten
 PIECE_S_MAX = 20.0
 BACKLOG = 64
@@ -38,11 +41,14 @@ Pieces = AsyncGenerator[bytes, None]
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it came. No `head`: it is too long. `host`: the peer's address."""
+    """A request as it came. No `head`: it is too long. `host`: the peer's address. `is_whole`:
+    nothing was left unread.
+    """
 
     head: bytes | None
     body: bytes
     host: str
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +109,11 @@ class Connections:
         self._open[task] = writer
         try:
             async with asyncio.timeout(self._connection_s_max):
-                reply = await self._answer(await _received(reader, writer))
+                received = await _received(reader, writer)
+                reply = await self._answer(received)
                 writer.write(reply.octets)
+                if not received.is_whole:
+                    await _throw_away(reader, writer)
                 if reply.pieces is None:
                     writer.close()
                     await writer.wait_closed()
@@ -134,11 +143,19 @@ async def _received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     try:
         head = await reader.readuntil(HEAD_END)
     except asyncio.LimitOverrunError:
-        return Received(None, b"", host)
+        return Received(None, b"", host, is_whole=False)
     found = _LENGTH.search(head) if head.startswith(b"POST /api/") else None
     length = int(found[1]) if found else 0
     body = await reader.readexactly(length) if 0 < length <= BODY_BYTES_MAX else b""
-    return Received(head, body, host)
+    return Received(head, body, host, is_whole=length <= BODY_BYTES_MAX)
+
+
+async def _throw_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Until the peer has its answer and hangs up, or has sent too much."""
+    writer.write_eof()
+    left = THROWN_AWAY_BYTES_MAX
+    while left > 0 and (octets := await reader.read(HEAD_BYTES_MAX)):
+        left -= len(octets)
 
 
 async def _write_pieces(

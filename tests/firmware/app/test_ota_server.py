@@ -178,6 +178,25 @@ def test_what_no_node_sends_is_kept_back_or_shown_in_one_line(
     assert "again in" not in log, "the connection stood"
 
 
+def test_only_so_much_waits_to_be_looked_at(
+    own_broker: Mosquitto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one message is under way, which a slow broker takes its time for."""
+    monkeypatch.setattr(ota_server, "PENDING_MAX", 5)
+    asked = ota_server.parser().parse_args(["--broker", f"127.0.0.1:{own_broker.port}"])
+
+    async def scene() -> int:
+        async with ota_server.client(asked) as server, ota_server.client(asked) as flood:
+            await server.subscribe("sensors/+/ask", 1)
+            for _ in range(50):
+                await flood.publish(f"{NODE}/ask", b"T1234", qos=1)
+            # What the broker sends behind them has come when this is granted.
+            await server.subscribe("sensors/none", 1)
+            return len(server.messages)
+
+    assert asyncio.run(scene()) == 5
+
+
 def test_a_broker_that_acknowledges_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
