@@ -11,6 +11,7 @@ knowledge.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from gateway.core.effects import Effect, SubscriptionRefused
 from gateway.core.session.options import SessionOptions
@@ -26,6 +27,7 @@ from gateway.frames import (
     Puback,
     Pubcomp,
     Publish,
+    Pubrel,
     Regack,
     Register,
     Suback,
@@ -46,6 +48,7 @@ RETAINED_ONCE = "4e retained once, with the flag"
 LATEST_VALUE = "4f the latest retained value"
 
 RETRY_COUNT_MAX = SessionOptions().retry_count_max
+ROUNDS_MAX = 3  # not the gateway's, which may be mistaken
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Ear:
     peer: Peer | None = None  # where the gateway took it to be
     outstanding: Publish | Register | None = None  # what it has not acknowledged yet
     times: int = 0  # how often that came since the sensor asked for what waits
+    sends: int = 0  # and in all
     said: set[bytes] = field(default_factory=set)
     shown: set[bytes] = field(default_factory=set)  # with the retain flag
     last_places: dict[str, int] = field(default_factory=dict)  # by topic, in the broker's order
@@ -142,6 +146,8 @@ class DownlinkWatch:
                 self._said_command(ear, frame, command, is_new=is_new)
         elif isinstance(frame, Register):
             self._check_turn(ear, frame)
+        elif isinstance(frame, Pubrel):
+            ear.times += 1
         elif isinstance(frame, Pingresp) and ear.is_fetching:
             self.pingresps += 1
             if ear.outstanding is not None and ear.times > RETRY_COUNT_MAX:
@@ -161,6 +167,10 @@ class DownlinkWatch:
         return outstanding.message_id != frame.message_id
 
     def _check_turn(self, ear: Ear, frame: Publish | Register) -> None:
+        if ear.sends >= ROUNDS_MAX * (RETRY_COUNT_MAX + 1):
+            is_next = isinstance(frame, Publish) and frame.qos == 0
+            if is_next or (ear.outstanding and frame.message_id != ear.outstanding.message_id):
+                ear.outstanding = None  # it was given up
         outstanding = ear.outstanding
         if isinstance(frame, Publish) and frame.qos == 0:
             # It was registered for, or the sensor learnt the topic's id in another way.
@@ -168,10 +178,13 @@ class DownlinkWatch:
                 broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} overtakes {outstanding}")
             ear.outstanding = None
             return
-        if outstanding is not None and outstanding.message_id != frame.message_id:
+        if outstanding is None:
+            ear.sends = 0
+        elif outstanding.message_id != frame.message_id:
             broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} beside {outstanding}")
         ear.outstanding = frame
         ear.times += 1
+        ear.sends += 1
 
     def _said_command(self, ear: Ear, frame: Publish, command: Command, *, is_new: bool) -> None:
         topic = command.topic
@@ -273,7 +286,10 @@ class DownlinkWatch:
             for topic_filter in ear.entitled:
                 qos = min(publication.qos, ear.plan.filters[topic_filter])
                 alike = publication.payload not in self._lowered
-                if qos > 0 and alike and matches(topic_filter, publication.topic):
+                is_ignored = (publication.payload, inf) in ear.plan.ignores
+                if is_ignored or not alike or not qos:
+                    continue
+                if matches(topic_filter, publication.topic):
                     ear.owed.add(publication.payload)
 
     def _brought_by(self, topic: str) -> list[Subscription]:

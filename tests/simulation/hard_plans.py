@@ -29,6 +29,7 @@ from tests.simulation.plan import (
     CALM_AT_S,
     RUSH_AT_S,
     SHARED_FILTERS,
+    START_S_MAX,
     Command,
     Event,
     Plan,
@@ -46,6 +47,8 @@ HANG_S_MAX = 50.0
 TAKEN = (SEGMENT_GONE, SEGMENT_GONE, SEGMENT_COPIED, FOLDER_EMPTIED, FOLDER_MOVED)
 # So that segments have 4, 8 and 16 KiB.
 BUDGETS = (4 * SEGMENT_BYTES, 8 * SEGMENT_BYTES, 16 * SEGMENT_BYTES, 32 * SEGMENT_BYTES)
+RETRY_S, ROUND_S = 10.0, 50.0  # of the gateway; with all repeats
+DEAF_ROUNDS = 1.5
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -350,6 +353,32 @@ def ending(dice: Random) -> Plan:
     return plan
 
 
+def deaf(dice: Random) -> Plan:
+    """A sensor drops a message without an answer for longer than its repeats last, and the next one
+    for good. Others wait behind them, and it is heard all the time.
+    """
+    plan = plan_for(dice)
+    plan.retry_after_s = RETRY_S
+    plan.weather = replace(plan.weather, loss=dice.choice((0.0, 0.0, 0.05)))
+    plan.events = [event for event in plan.events if event.sensor][: dice.choice((0, 0, 2))]
+    at = START_S_MAX + dice.random() * SHORT_S
+    topic = dice.choice(BROADCAST)
+    first, second, *others = (
+        Command(at + number, topic, b"deaf:%d" % number, dice.choice((1, 2)), retain=False)
+        for number in range(5)
+    )
+    plan.commands += [first, second, *others]
+    plan.sensors[0] = replace(
+        plan.sensors[0],
+        clean=False,
+        keeps=True,
+        sleeps_s=0,
+        filters={"all/#": dice.choice((1, 2))},
+        ignores=((first.payload, at + DEAF_ROUNDS * ROUND_S), (second.payload, inf)),
+    )
+    return plan
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -367,6 +396,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "taken": taken,
     "ending": ending,
     "attacked": plan_for,
+    "deaf": deaf,
 }
 
 

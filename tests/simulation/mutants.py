@@ -28,7 +28,7 @@ from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.mqtt.receiver import Receiver
 from gateway.core.mqtt.subscriber import Subscriber
-from gateway.core.session import inbound
+from gateway.core.session import inbound, outbound
 from gateway.core.session.inbound import Inbound
 from gateway.core.session.outbound import Outbound
 from gateway.core.uplink.uplink import Uplink
@@ -258,6 +258,20 @@ MUTANTS = (
     Mutant("the newest command first", newest_first, COMMANDS_IN_ORDER, within=1000),
     Mutant(
         "commands for an absent sensor are dropped", drop_for_absent, NOTHING_MISSED, within=250
+    ),
+    Mutant(
+        "a message that is never acknowledged is never given up",
+        constant(outbound, "ROUNDS_MAX", 1 << 30),
+        NOTHING_MISSED,
+        8,
+        "deaf",
+    ),
+    Mutant(
+        "a message is given up when its repeats are spent once",
+        constant(outbound, "ROUNDS_MAX", 1),
+        ONE_AT_A_TIME,
+        8,
+        "deaf",
     ),
     Mutant(
         "what came at QoS 2 from the broker is forgotten",

@@ -64,6 +64,8 @@ class SensorPlan:
     is_hasty: bool  # sleeps on when PINGREQ brought no PINGRESP within T_retry
     talks_asleep: bool  # publishes without CONNECT
     redeclares: bool  # says DISCONNECT with a duration after PINGRESP, too
+    # Messages that it drops without an answer, each until then; inf: for good.
+    ignores: tuple[tuple[bytes, float], ...] = ()
     window: int = 1  # readings under way at once; more than the specification allows are common
 
 

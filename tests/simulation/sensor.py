@@ -2,8 +2,8 @@
 
 It has one exchange outstanding (CONNECT, REGISTER, SUBSCRIBE or PUBLISH), repeats it after
 T_RETRY_S up to N_RETRY times and then connects anew; it keeps a reading until the gateway has
-acknowledged it. It answers what comes down, each message id once, and pings when it has been
-quiet. QoS 0 readings go out beside all that.
+acknowledged it. It answers what comes down, each message id once, but for what it `ignores`, and
+pings when it has been quiet. QoS 0 readings go out beside all that.
 
 `keeps` sensors have a flash: readings, message ids and the stage of the exchange survive a reboot.
 Others start with message id 1 again and have forgotten what was not acknowledged, but stay off for
@@ -355,6 +355,8 @@ class Sensor:
         self._send(Regack(frame.topic_id, frame.message_id, ReturnCode.ACCEPTED))
 
     def _receive_publish(self, frame: Publish) -> None:
+        if any(frame.payload == each and self._agenda.now < at for each, at in self.plan.ignores):
+            return
         if frame.topic_id not in self._names:
             if frame.qos > 0:
                 code = ReturnCode.INVALID_TOPIC_ID

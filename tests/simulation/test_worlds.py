@@ -52,6 +52,7 @@ WANTED_OF = {
     "hung": (Trouble.HUNG_DISK.value, "acknowledged while files hang"),
     "taken": (Trouble.TAKEN_FILES.value, "read back", "journal failed"),
     "resized": ("stored", "journal full", "lives"),
+    "deaf": ("given up",),
     "ending": (
         "set aside",
         "refused for good",
@@ -205,6 +206,9 @@ def take_stock(world: World, seen: Counter[str]) -> None:
     )
     seen["refused for good"] += len(world.endings.refused)
     seen["innocent and set aside or refused"] += len(world.endings.innocents)
+    for session in world.gateway.engine.sessions.values():
+        given_up = session.outbound.given_up
+        seen["given up"] += 0 if given_up is None else given_up.count
     seen["over the broker's quota"] += world.broker.over_quota
     for cause, times in world.broker.ended.items():
         seen["ended by the broker"] += times
