@@ -83,6 +83,11 @@ class Ear:
     session: Session | None = None  # in which it was heard last
     asked_for: set[int] = field(default_factory=set)  # positions of what waited then
 
+    def is_said_to_be_at(self, peer: Peer) -> None:
+        """Each address has its turn: nobody knows where the sensor is."""
+        if peer != self.peer:
+            self.peer, self.outstanding, self.times = peer, None, 0
+
     def asked(self, frame: Pingreq | Connect | Disconnect, session: Session) -> None:
         """It sleeps and asks for what waits, or does not."""
         asleep = session.state in (State.ASLEEP, State.AWAKE)
@@ -134,8 +139,7 @@ class DownlinkWatch:
 
     def said(self, sensor: Sensor, frame: Frame, peer: Peer) -> None:
         ear = self._ears[sensor.plan.client_id]
-        if peer != ear.peer:  # each address has its turn: nobody knows where the sensor is
-            ear.peer, ear.outstanding, ear.times = peer, None, 0
+        ear.is_said_to_be_at(peer)
         if isinstance(frame, Suback):
             ear.granted.add(ear.subscribes.get(frame.message_id, ""))
         elif isinstance(frame, Publish):
