@@ -15,6 +15,7 @@ from tests.end_to_end.on_air import (
     PINGREQ,
     PINGRESP,
     PREDEFINED,
+    REGISTER,
     connected,
     fresh,
     serving,
@@ -168,5 +169,6 @@ async def test_a_node_that_moves_to_another_bridge_takes_its_session_along(
         new = c.node(b"\7", old.client_id)
         await new.connect(clean=False)
         await app.publish(down, b"here", qos=1)
+        assert (await old.hear())[0] == REGISTER, "it may be there still"
         assert (await new.message())[2] == b"here"
         await old.is_a_stranger()

@@ -60,6 +60,13 @@ def test_the_runs_of_a_gateway_are_counted_from_its_first(tmp_path: Path) -> Non
     assert runs == [1, 2, 3]
 
 
+def test_one_that_has_had_no_epoch_yet_is_at_its_first_run(tmp_path: Path) -> None:
+    (tmp_path / "epoch").write_text("0\n")
+    folder = open_state(tmp_path)
+    assert (folder.run, folder.epoch) == (1, 1)
+    folder.release()
+
+
 def test_a_database_that_a_journal_outlived_does_not_know_which_run_it_is(tmp_path: Path) -> None:
     folder = open_state(tmp_path)
     raised = folder.raised_above(folder.epoch + 7)
