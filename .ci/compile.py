@@ -104,7 +104,6 @@ MODULES = {
         "varint",
     ),
     "core.session": (
-        "byte_order",
         "dedup",
         "client_queue",
         "egress_budget",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from gateway.admin import conditions
 from gateway.admin.aside import aside_numbers
@@ -40,7 +40,6 @@ from gateway.presence.standing import is_overdue
 from gateway.storage.journal import numbers as journal_side
 from gateway.storage.journal.files import OsFiles
 from gateway.transports.broker.link import BrokerLink, LinkState
-from gateway.transports.framing.counters import Fault
 from gateway.transports.udp.link import UdpLink
 from gateway.transports.udp.multicast import GroupLink
 
@@ -319,7 +318,6 @@ def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNu
 
 def _line_numbers(link: SerialLink) -> LinkNumbers:
     counters, framing = link.counters, link.framing_counters
-    frames = {name: getattr(framing, name) for name in ("good", *get_args(Fault))}
     return LinkNumbers(
         name=link.name,
         listening_on=link.shown,
@@ -336,7 +334,7 @@ def _line_numbers(link: SerialLink) -> LinkNumbers:
             bytes_received=counters.bytes_in,
             bytes_sent=counters.bytes_out,
             waiting_bytes=link.waiting_bytes,
-            frames=frames,
+            frames=framing.frames(),
             resyncs=framing.resyncs,
             chatter_bytes=framing.chatter_bytes,
             released_s=link.released_s,

@@ -404,8 +404,8 @@ class Acceptor:
             session = contest.former
         self._client_table.leave_address(session)
         held, session = self._continue(session, latest, contest)
-        moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
-        outputs = [*held, rebound, *moved, *session.receive(frame, now)]
+        session.moved_to(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES)
+        outputs = [*held, rebound, *session.receive(frame, now)]
         self._client_table.enter(session)
         return [*effects, SessionOutput(session.client_id, outputs)]
 

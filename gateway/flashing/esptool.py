@@ -13,8 +13,8 @@ from gateway.flashing.errors import Failure, FlashError, busy
 from gateway.flashing.kinds import Kind
 from gateway.flashing.programs import Ended, needed_program, run
 from gateway.flashing.report import Report
+from gateway.transports.port_owner import device_owner
 from gateway.transports.serial.faults import busy_text, permission_text
-from gateway.transports.serial.port_owner import device_owner
 
 ASK_S_MAX = 60.0
 WRITE_S_MAX = 900.0  # a flash of 16 MiB that is erased first

@@ -10,10 +10,10 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from gateway.core.addresses import split
-from gateway.transports.serial.line import LINE_ADDRESS
 from gateway.transports.socket_address import (
     IPV4_BYTES,
     IPV6_BYTES,
+    LINE_ADDRESS,
     host_part,
     socket_address,
 )

@@ -17,6 +17,9 @@ from gateway.transports.errors import LinkError
 IPV4_NAME_BYTES = 16  # sockaddr_in; the last 8 are padding
 IPV4_BYTES = 8
 IPV6_BYTES = 28
+# The one address of a serial line's own. No socket address begins with it: it would be the family
+# of a local socket (AF_UNIX).
+LINE_ADDRESS = b"\x01"
 
 # What the socket module calls an address: (host, port) or (host, port, flow, scope).
 SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]

@@ -409,3 +409,14 @@ def test_a_will_that_was_held_back_and_published_is_not_published_after_a_restar
     bench.restart()
     later(bench, 100)
     assert wills(bench) == []
+
+
+def test_one_that_swaps_its_numbers_answers_all_the_same() -> None:
+    bench = asleep()
+    (_, message) = bench.say(AWAY, Connect(b"s1", 600, clean_session=False))
+    assert isinstance(message, Publish)
+    swapped = int.from_bytes(message.message_id.to_bytes(2, "little"), "big")
+    assert swapped != message.message_id
+    bench.say(AWAY, Puback(0x0100, swapped, 0))
+    assert not bench.engine.client_table.formers
+    assert bench.engine.sessions[S1].outbound.waiting == 0

@@ -8,8 +8,7 @@ import pytest
 
 from gateway.core.addresses import address_behind
 from gateway.transports.places import forwarders_within, host_of, is_same_host, nobody, nowhere
-from gateway.transports.serial.line import LINE_ADDRESS
-from gateway.transports.socket_address import address_of
+from gateway.transports.socket_address import LINE_ADDRESS, address_of
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from gateway.cli.doctor.section import SERVICE
 from gateway.config.settings import Settings
 from gateway.host.limits import UNLIMITED
 from gateway.storage.state.folder import LOCK_FILE
-from gateway.transports.serial.port_owner import udp_port_owner
+from gateway.transports.port_owner import udp_port_owner
 
 PROC = Path("/proc")
 DELETED = " (deleted)"

@@ -16,7 +16,7 @@ from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined, Section
 from gateway.config.settings import HostPort, UdpSettings
 from gateway.transports.errors import LinkError
-from gateway.transports.serial.port_owner import udp_port_owner
+from gateway.transports.port_owner import udp_port_owner
 from gateway.transports.udp.multicast_socket import find_place
 
 RECEIVE_BUFFER_MAX = Path("/proc/sys/net/core/rmem_max")

@@ -16,8 +16,8 @@ from serial.tools import list_ports  # type: ignore[import-untyped]
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.config.serial_ports import port_server
 from gateway.config.settings import Settings
+from gateway.transports.port_owner import device_owner
 from gateway.transports.serial.faults import BY_ID, absent_text, permission_text
-from gateway.transports.serial.port_owner import device_owner
 
 OURS = "tidegate"
 

@@ -18,7 +18,6 @@ from gateway.core.events import Output
 from gateway.core.session.egress_budget import Egress
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.outbox import (
-    MESSAGE_IDS,
     NOWHERE,
     PUBCOMP,
     RELEASING,
@@ -30,20 +29,16 @@ from gateway.core.session.outbox import (
     cost_of,
     gone,
     let_go,
-    message_id_of,
     offered,
     row,
     saving,
 )
 from gateway.core.state_records import ClientId
 from gateway.core.values import Message
-from gateway.frames import Frame, Puback, Pubcomp, Pubrec, Regack
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
 _BLOCK_ENDS = [(block + 1) * POSITIONS_BLOCK for block in range(64)]
-# Ids of so many messages before the next one may be those of copies on their way.
-RECENT_IDS = 16
 
 
 class ClientQueue(Egress):
@@ -187,18 +182,6 @@ class ClientQueue(Egress):
         queue = self.queue
         if queue and queue[-1].message is message:
             queue[-1].is_offered = True
-
-    def answers(self, frame: Frame) -> bool | None:
-        """Whether this acknowledges what is under way, by its message id; None for what does not
-        say what it acknowledges, or answers a copy of what was under way a moment ago.
-        """
-        if not isinstance(frame, Regack | Puback | Pubrec | Pubcomp) or not frame.message_id:
-            return None
-        current = self.outstanding
-        if current is not None and current.message_id == frame.message_id:
-            return True
-        behind = (message_id_of(self.next_position) - frame.message_id) % MESSAGE_IDS
-        return None if behind <= RECENT_IDS else False
 
     def wait_on(self, now: float) -> None:
         """The client answers, and that does not count yet: its message is repeated as before."""

@@ -324,12 +324,6 @@ class SessionLifecycle:
             self.outbound.earn(octets)
         self.peer = peer
 
-    def rebind(self, peer: Peer, octets: int, now: float) -> list[Output]:
-        """A sleeper says from elsewhere that it is awake; that is saved before it is answered."""
-        self.moved_to(peer, octets)
-        self.outbound.moved(now)
-        return self._changed_row()
-
     def connect_received(self, frame: Connect, now: float) -> list[Output]:
         """CONNECT of a new client, which was answered then, before there was this session."""
         self.last_received_at = self.began_at = now

@@ -50,6 +50,7 @@ from gateway.core.session.egress_budget import (
 )
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.outbox import (
+    MESSAGE_IDS,
     NOWHERE,
     PUBCOMP,
     RECEIPT,
@@ -73,7 +74,10 @@ from gateway.core.session.topic_registry import Reference, TopicRegistry
 from gateway.core.state_records import ClientId, MessageRecord
 from gateway.core.values import Message, Peer, Publication
 from gateway.frames import (
+    Frame,
     Puback,
+    Pubcomp,
+    Pubrec,
     Pubrel,
     Regack,
     Register,
@@ -86,6 +90,8 @@ PUBACK_OCTETS = 7
 _PUBACK = Puback.KIND
 _ACCEPTED = int(ReturnCode.ACCEPTED)
 ROUNDS_MAX = 3
+# Ids of so many messages before the next one may be those of copies on their way.
+RECENT_IDS = 16
 # A client does not ask twice within so many seconds; the network does, by making copies.
 ASKED_AGAIN_S = 1.0
 
@@ -186,10 +192,45 @@ class Outbound(ClientQueue):
 
     # From the client
 
+    def answers(self, frame: Frame) -> bool | None:
+        """Whether this acknowledges what is under way, by its message id; None for what does not
+        say what it acknowledges, or answers a copy of what was under way a moment ago.
+        """
+        if not isinstance(frame, Regack | Puback | Pubrec | Pubcomp) or not frame.message_id:
+            return None
+        message_id = frame.message_id
+        if isinstance(frame, Regack | Puback):
+            message_id = self._acknowledged_id(frame)
+        current = self.outstanding
+        if current is not None and current.message_id == message_id:
+            return True
+        behind = (message_id_of(self.next_position) - message_id) % MESSAGE_IDS
+        return None if behind <= RECENT_IDS else False
+
+    def _acknowledged_id(self, frame: Regack | Puback) -> int:
+        """The message id of this, also of a client that sends its numbers with the low byte first.
+
+        Only one message is under way, so that is known where both numbers are those of that
+        message, swapped. A topic id that reads the same either way shows nothing.
+        """
+        current = self.outstanding
+        topic_id = None if current is None else self._acknowledged_by(current, frame)
+        if current is None or topic_id is None or frame.topic_id == topic_id:
+            return frame.message_id
+        if (_swapped(frame.topic_id), _swapped(frame.message_id)) != (topic_id, current.message_id):
+            return frame.message_id
+        return current.message_id
+
+    def _acknowledged_by(self, current: Outstanding, frame: Regack | Puback) -> int | None:
+        """The topic id that this acknowledgement of the message is to have, if it can be one."""
+        if isinstance(frame, Puback):
+            return None if current.reference is None else current.reference[1]
+        return self._topics.number(current.message.topic) if current.stage is REGACK else None
+
     def receive_regack(
         self, frame: Regack, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
-        current = self._current(REGACK, frame.message_id)
+        current = self._current(REGACK, self._acknowledged_id(frame))
         if current is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "REGACK")]
         topic = current.message.topic
@@ -222,7 +263,7 @@ class Outbound(ClientQueue):
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
         if frame.return_code == ReturnCode.ACCEPTED:
-            if self._published(frame.message_id, 1) is None:
+            if self._published(self._acknowledged_id(frame), 1) is None:
                 return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBACK")]
             return self._finish(client_id, peer, now)
         return self._receive_error(frame, client_id, peer, now)
@@ -286,11 +327,6 @@ class Outbound(ClientQueue):
         if current is None or now < sent_at + ASKED_AGAIN_S:
             return []
         return self._send_anew(current, client_id, peer, now)
-
-    def moved(self, now: float) -> None:
-        """What is under way went to where the client is no more: it is time to send it again."""
-        if self.due_at is not None and self.due_at < inf:
-            self.due_at = now
 
     def pause(self) -> None:
         """The client does not listen: nothing is sent until `resume`."""
@@ -395,7 +431,7 @@ class Outbound(ClientQueue):
         """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
         detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
         refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
-        current = self._current(RECEIPT, frame.message_id)
+        current = self._current(RECEIPT, self._acknowledged_id(frame))
         if current is None and frame.message_id != 0:
             return [Dropped(Reason.OUT_OF_TURN, client_id, detail)]
         if current is None:  # QoS 0, which is not kept
@@ -602,3 +638,7 @@ class Outbound(ClientQueue):
             return None
         is_received = current.stage is RELEASING or current.stage is PUBCOMP
         return current if current.published and not is_received else None
+
+
+def _swapped(number: int) -> int:
+    return (number & 0xFF) << 8 | number >> 8

@@ -22,13 +22,11 @@ from typing import Any
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Send
 from gateway.core.events import Output, UnsubscribeFrom
-from gateway.core.session.byte_order import in_network_order
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
 from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
-from gateway.core.session.outbox import REGACK
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
@@ -376,16 +374,9 @@ class Session(SessionLifecycle):
         return self._topics.take_fresh(self.client_id) + answer + following
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Output]:
-        current = self.outbound.outstanding
-        if current is not None and current.stage is REGACK:
-            topic_id = self._topics.number(current.message.topic)
-            frame = in_network_order(frame, topic_id, current.message_id)
         return self.outbound.receive_regack(frame, self.client_id, self.peer, now)
 
     def _receive_puback(self, frame: Puback, now: float) -> list[Output]:
-        current = self.outbound.outstanding
-        if current is not None and current.reference is not None:
-            frame = in_network_order(frame, current.reference[1], current.message_id)
         return self.outbound.receive_puback(frame, self.client_id, self.peer, now)
 
     def _receive_pubrec(self, frame: Pubrec, now: float) -> list[Output]:

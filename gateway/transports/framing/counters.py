@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 # Why what stood between two marks is no message; each is the name of a counter.
 Fault = Literal["bad_check", "too_long", "too_short", "aborted", "not_messages"]
@@ -21,6 +21,10 @@ class FramingCounters:
     not_messages: int = 0  # the FCS is right, and it is not MQTT-SN: another protocol's peer
     resyncs: int = 0  # good ones that came after one that was not
     chatter_bytes: int = 0  # text that is no frame: what a console or a boot ROM prints
+
+    def frames(self) -> dict[str, int]:
+        """By what became of them."""
+        return {name: getattr(self, name) for name in ("good", *get_args(Fault))}
 
     def add(self, fault: Fault) -> None:
         setattr(self, fault, getattr(self, fault) + 1)

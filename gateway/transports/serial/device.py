@@ -24,9 +24,9 @@ import serial  # type: ignore[import-untyped]
 
 from gateway.host.limits import LimitError
 from gateway.transports.in_thread import in_thread
+from gateway.transports.port_owner import device_owner
 from gateway.transports.serial.faults import why_not_opened
 from gateway.transports.serial.line import LineCallbacks, PortOptions, short_name
-from gateway.transports.serial.port_owner import device_owner
 
 READ_BYTES_MAX = 4096
 READS_PER_TURN = 4

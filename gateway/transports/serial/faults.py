@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.host import limits
+from gateway.transports.port_owner import device_owner
 from gateway.transports.serial.line import LineError, LineFailure, PortOptions
-from gateway.transports.serial.port_owner import device_owner
 
 BY_ID = Path("/dev/serial/by-id")
 PORTS_NAMED_MAX = 8

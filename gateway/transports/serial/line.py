@@ -11,10 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-# The one address of a line's own. No socket address begins with it: it would be the family of a
-# local socket (AF_UNIX).
-LINE_ADDRESS = b"\x01"
-
 OnBytes = Callable[[bytes], None]
 
 

@@ -30,7 +30,6 @@ from gateway.transports.serial.chatter_log import ChatterLog
 from gateway.transports.serial.device import open_device
 from gateway.transports.serial.framing_choice import Framing, FramingCounters, framing
 from gateway.transports.serial.line import (
-    LINE_ADDRESS,
     Line,
     LineCallbacks,
     LineError,
@@ -39,6 +38,7 @@ from gateway.transports.serial.line import (
     short_name,
 )
 from gateway.transports.serial.server import open_server
+from gateway.transports.socket_address import LINE_ADDRESS
 from gateway.transports.udp.loan import PortLoan
 
 REOPEN_S_MIN = 0.5

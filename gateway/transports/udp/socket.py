@@ -13,7 +13,6 @@ from fcntl import ioctl
 from gateway.host.causes import brief
 from gateway.transports.errors import LinkError
 from gateway.transports.options import set_option
-from gateway.transports.serial.port_owner import only_groups_have, udp_port_owner
 from gateway.transports.socket_address import SocketAddress, address_of, socket_address
 from gateway.transports.udp.broadcast_filter import refuse_broadcasts
 from gateway.transports.udp.multicast_socket import SHARED_PORT, receive_no_other_groups
@@ -64,7 +63,11 @@ def _bind(opened: socket.socket, address: SocketAddress) -> None:
     try:
         opened.bind(address)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE or not only_groups_have(address[1]):
+        if error.errno != errno.EADDRINUSE:
+            raise
+        from gateway.transports.port_owner import only_groups_have  # seldom needed
+
+        if not only_groups_have(address[1]):
             raise
         set_option(opened, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1, SHARED_PORT)
         opened.bind(address)
@@ -76,6 +79,8 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
     where = f"cannot listen on UDP {_shown(host, port)}: "
     match error.errno:
         case errno.EADDRINUSE:
+            from gateway.transports.port_owner import udp_port_owner  # seldom needed
+
             owner = udp_port_owner(port) or "another process"
             return f"{where}{owner} has this port; stop it or choose another port"
         case errno.EACCES | errno.EPERM:

@@ -31,8 +31,9 @@ from gateway.transports.serial.faults import (
     permission_advice,
     permission_text,
 )
-from gateway.transports.serial.line import LINE_ADDRESS, short_name
+from gateway.transports.serial.line import short_name
 from gateway.transports.serial.port import LineGroup, LineSendFailure, SerialCallbacks, SerialLink
+from gateway.transports.socket_address import LINE_ADDRESS
 from tests.transports.conftest import Run
 from tests.transports.eventually import eventually
 

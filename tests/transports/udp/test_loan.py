@@ -11,7 +11,8 @@ import pytest
 
 from gateway.transports.serial import device as serial_device
 from gateway.transports.serial import port as serial_port
-from gateway.transports.serial.line import LINE_ADDRESS, PortOptions
+from gateway.transports.serial.line import PortOptions
+from gateway.transports.socket_address import LINE_ADDRESS
 from gateway.transports.udp import loan
 from tests.transports.conftest import Run
 from tests.transports.eventually import eventually

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.transports.errors import LinkError
-from gateway.transports.serial.port_owner import only_groups_have
+from gateway.transports.port_owner import only_groups_have
 from gateway.transports.udp.link import UdpLink, address_text
 from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 from gateway.transports.udp.multicast_socket import find_place, open_group_socket

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.transports.errors import LinkError
-from gateway.transports.serial.port_owner import udp_port_owner
+from gateway.transports.port_owner import udp_port_owner
 from gateway.transports.udp.socket import explain_bind, open_udp_socket
 from tests.support.own_network import run_in_own_network
 

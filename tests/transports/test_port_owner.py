@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.transports.serial.port_owner import device_owner
+from gateway.transports.port_owner import device_owner
 
 # Opens the terminal of this number in a devpts of its own, as a container has one, and waits.
 IN_A_CONTAINER = """
