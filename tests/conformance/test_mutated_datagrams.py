@@ -16,7 +16,7 @@ import pytest
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.effects import DropUpstream
 from gateway.core.session.options import SessionOptions
-from gateway.frames import Pingreq, Puback, Publish, encode
+from gateway.frames import Puback, Publish, encode
 from tests.conformance.client import GatewayBench, options
 from tests.conformance.conversation import (
     KINDS_HEARD,
@@ -123,10 +123,8 @@ def serve(datagrams: int, seed: int) -> None:
     # that never get anywhere.
     assert datagrams // 4 < air.whole < datagrams
     heard = what_was_heard(air.talkers)
-    # Damage to a client id takes a client elsewhere, where it may be asked for a word.
-    heard.pop(Pingreq, None)
-    assert set(heard) == KINDS_HEARD
-    assert min(heard.values()) > datagrams // 1000
+    # And others, which damage asks for.
+    assert all(heard[kind] > datagrams // 1000 for kind in KINDS_HEARD)
 
 
 def test_a_gateway_serves_on_while_conversations_are_damaged() -> None:
