@@ -587,6 +587,7 @@ class Outbound(Egress):
         if current.is_over(now):
             return self._drop_over(current, client_id, peer, now)
         current.since = now
+        current.tries = 0
         return self._publish(current, client_id, peer, now)
 
     def _drop_over(
