@@ -78,7 +78,9 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
     if unsaved is not None:
         yield AlarmName.STATE_NOT_SAVED, unsaved
     if numbers.state.lost is not None:
-        yield AlarmName.STATE_LOST, f"{numbers.state.lost}: replace the disk"
+        again = "they may have to register or subscribe again"
+        advice = "`tidegate doctor --disk` measures the disk"
+        yield AlarmName.STATE_LOST, f"{numbers.state.lost}: {again}; {advice}"
     if failure is None and doubt is None and journal.fill > FILL_MAX:
         filled = f"the journal is {100 * journal.fill:.0f} % full: see `tidegate buffer`"
         yield AlarmName.JOURNAL_FILLING, filled
@@ -131,7 +133,7 @@ def _of_clients(numbers: Numbers) -> Iterator[Alarm]:
     if numbers.shared_ids:
         shared = numbers.shared_ids[0]
         others = len(numbers.shared_ids) - 1
-        more = f"; so are {others} more" if others else ""
+        more = f"; so {'is' if others == 1 else 'are'} {others} more" if others else ""
         yield (
             AlarmName.CLIENT_ID_SHARED,
             f"client id {shared.client!r} is in use at two addresses in turn, {shared.one} and "

@@ -74,7 +74,7 @@ def test_a_client_id_at_two_addresses_is_named_with_both() -> None:
         "give each sensor an id of its own"
     )
     ((_, of_two),) = named_alarms(replace(QUIET, shared_ids=[shared, shared]), news())
-    assert "; so are 1 more: give" in of_two
+    assert "; so is 1 more: give" in of_two
 
 
 @pytest.mark.parametrize(

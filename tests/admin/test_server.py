@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.admin.http.listening import AdminError
 from gateway.admin.http.server import AdminServer
-from gateway.admin.numbers import Numbers
+from gateway.admin.numbers import Cause, Numbers, SharedId, Standstill
+from gateway.core.alarm_names import AlarmName
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped
 from gateway.core.state_records import State
@@ -199,6 +200,29 @@ def test_the_status_has_every_number_and_counter(run: Run) -> None:
         assert set(counters["dropped"]) == {reason.value for reason in Reason}
         assert counters["state_changes"]["lost"] == 1
         assert counters["upstream_resent"] == 10
+
+    run(story())
+
+
+def test_the_status_can_be_said_whatever_is_in_its_lists(run: Run) -> None:
+    async def story() -> None:
+        numbers = replace(
+            NUMBERS,
+            shared_ids=[SharedId(client="s1", one="192.0.2.7:1883", other="192.0.2.8:1883")],
+            standstills=(
+                Standstill(
+                    name=AlarmName.WILL_STALLED, cause=Cause.INSIDE, what="a will", unmoved_s=31.0
+                ),
+            ),
+            unmoved_s={AlarmName.WILL_STALLED: 31.0},
+            slow_callbacks={"Shell.on_datagrams": 2},
+        )
+        async with serving(numbers=lambda: numbers) as server:
+            answer = await get(server, "/api/status")
+        assert answer.status == 200
+        assert answer.json["shared_ids"] == [
+            {"client": "s1", "one": "192.0.2.7:1883", "other": "192.0.2.8:1883"}
+        ]
 
     run(story())
 

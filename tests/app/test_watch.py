@@ -13,6 +13,7 @@ import pytest
 
 from gateway.admin.numbers import Cause
 from gateway.app.watch import BOUNDS_S, LOOK_S_MAX
+from gateway.core.downlink.pending_subscriptions import DISK_PATIENCE_S
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.session.will import Will
 from gateway.core.topic_options import Acknowledge
@@ -25,6 +26,8 @@ from gateway.frames import (
     Pubrec,
     Pubrel,
     Register,
+    ReturnCode,
+    Suback,
 )
 from gateway.storage.journal.commit_group import BacklogRequest, Failed
 from tests.simulation.model_broker import Publication
@@ -116,6 +119,22 @@ def test_a_state_disk_that_hangs_is_found_and_an_answer_does_not_wait_for_it() -
     assert_found_in_time(gateway, "state_stalled", Cause.DISK)
     assert "answer_overdue" not in gateway.found  # REGACK went out from memory after 5 s
     assert gateway.watch.fault() is None
+
+
+def test_a_subscription_that_a_hanging_disk_does_not_take_is_refused_and_told_before() -> None:
+    gateway = WatchedGateway()
+    gateway.join(b"s1")
+    gateway.run(1.0)
+    hang(gateway.host._state_loop)
+    assert gateway.say(b"s1", subscribe(2)) == []
+    assert_found_in_time(gateway, "answer_overdue", Cause.DISK)
+    gateway.heard.clear()
+    gateway.run(DISK_PATIENCE_S - bound_of("answer_overdue"))
+    ((_, suback),) = gateway.heard
+    assert isinstance(suback, Suback)
+    assert (suback.message_id, suback.return_code) == (2, ReturnCode.CONGESTION)
+    gateway.run(2.0)
+    assert "answer_overdue" not in gateway.found
 
 
 def test_a_lost_wake_up_of_the_state_store_is_ours() -> None:

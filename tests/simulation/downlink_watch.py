@@ -96,6 +96,13 @@ class Ear:
             self.asked_for = waiting(session)
             self.times = 0
 
+    def answered(self, frame: Regack | Puback | Pubcomp) -> None:
+        outstanding = self.outstanding
+        if outstanding is None or frame.message_id != outstanding.message_id:
+            return
+        if not isinstance(frame, Regack) or isinstance(outstanding, Register):  # else a copy
+            self.outstanding, self.times = None, 0
+
 
 class DownlinkWatch:
     def __init__(self, plan: Plan, broker: ModelBroker, mqtt_client_id: str) -> None:
@@ -131,11 +138,8 @@ class DownlinkWatch:
             for topic in RETAINED:
                 if matches(topic_filter, topic):
                     ear.welcomes[topic] = ear.welcomes.get(topic, 0) + 1
-        outstanding = ear.outstanding
-        if outstanding is None or not isinstance(frame, Regack | Puback | Pubcomp):
-            return
-        if frame.message_id == outstanding.message_id:
-            ear.outstanding, ear.times = None, 0
+        if isinstance(frame, Regack | Puback | Pubcomp):
+            ear.answered(frame)
 
     def said(self, sensor: Sensor, frame: Frame, peer: Peer) -> None:
         ear = self._ears[sensor.plan.client_id]

@@ -125,6 +125,7 @@ def status(name: str, version: str, numbers: Numbers, news: EventLog) -> dict[st
             state.value: numbers.clients_by_state.get(state, 0) for state in State
         },
         "links": [asdict(link) for link in numbers.links],
+        "shared_ids": [asdict(shared) for shared in numbers.shared_ids],
         "discovery": numbers.discovery.value,
         "journal": journal(numbers.journal),
         "state": state(numbers.state),

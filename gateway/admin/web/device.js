@@ -72,12 +72,12 @@ export class Device {
     this.facts.replaceChildren(facts([
       ["Link", `${client.link} ${client.address}`],
       ["Waits for it", waiting],
-      ["Never acknowledged", client.given_up_messages ? `${counted(client.given_up_messages, "message")}, the last on ${client.given_up_topic}` : null],
+      ["Never acknowledged", client.given_up_messages ? `${counted(client.given_up_messages, "message")}, given up after three rounds of repeats; the last on ${client.given_up_topic}` : null],
       ["Speaks at least every", client.keep_alive_s ? duration(client.keep_alive_s) : "said nothing of it"],
       ["Sleeps for", client.sleep_s ? duration(client.sleep_s) : null],
       ["Session", client.clean ? "ends with its connection" : "stays while it is away"],
       ["Will", will],
-    ]));
+    ], ["Never acknowledged", "Will"]));
   }
 
   #showKnown(client) {

@@ -64,9 +64,10 @@ export class Keyed {
 }
 
 // A list of names and what belongs to them; nothing for what is null.
-export function facts(pairs) {
+// `long`: names of those that have a line of their own.
+export function facts(pairs, long = []) {
   return el("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined).map(
-    ([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", {}, value))));
+    ([name, value]) => el("div", { class: long.includes(name) ? "long" : null }, el("dt", { text: name }), el("dd", {}, value))));
 }
 
 export function card(title, ...children) {

@@ -123,7 +123,7 @@ export class Overview {
 }
 
 // Where on this page more is to be seen of an alarm, by how it begins.
-const PLACES = [["lost:", "#/devices?state=lost"], ["overdue:", "#/devices?state=overdue"], ["the drain", "#/buffer"], ["the journal", "#/buffer"], ["new sensors", "#/devices"]];
+const PLACES = [["lost:", "#/devices?state=lost"], ["client id", "#/devices"], ["overdue:", "#/devices?state=overdue"], ["the drain", "#/buffer"], ["the journal", "#/buffer"], ["new sensors", "#/devices"]];
 
 // What stands between backticks is something to type.
 function alarm(text) {

@@ -6,9 +6,10 @@ parts that begin small: on a full disk what makes room can be written although t
 The gateway goes on serving from memory meanwhile, and while a commit hangs (`SLOW_S`): CONNACK and
 REGACK no longer wait. What a power cut would cost then is a session or a registration, and its
 sensor is told so and makes it again; never a reading, which is in the journal. What a sensor could
-not notice goes on waiting: SUBACK of a subscription that a restart would forget, or the retained
-messages for it, and what QoS 2 sends to it, which a restart would send twice. So does what hands
-something back to the broker, which would forget what only our memory has.
+not notice goes on waiting: SUBACK of a subscription that a restart would forget (the core refuses
+it in the end), or the retained messages for it, and what QoS 2 sends to it, which a restart would
+send twice. So does what hands something back to the broker, which would forget what only our memory
+has.
 """
 
 from __future__ import annotations

@@ -77,10 +77,11 @@ class StateFolder:
         """Which run of the gateway this is, from 1 on; None where a former one may have saved what
         is not there any more.
         """
-        first = self.store.first_epoch
-        if first is None or self.lost is not None or self.trouble is not None:
+        if self.lost is not None or self.trouble is not None:
             return None
-        run = self.epoch - first + 1
+        first = self.store.first_epoch
+        # Former versions counted epochs from 1.
+        run = self.epoch if first is None else self.epoch - first + 1
         return run if run <= RUNS_MAX else None
 
     def raised_above(self, epoch: int) -> StateFolder:

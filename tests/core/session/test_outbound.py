@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core.drop_reasons import Reason
@@ -343,6 +345,16 @@ def test_an_unanswered_register_is_repeated() -> None:
     (register,) = client.is_sent("x/y")
     assert client.waits(until=1000.0) == [(T_RETRY * n, register) for n in range(1, N_RETRY + 1)]
     assert client.moves == [State.LOST]
+
+
+def test_so_is_the_publish_behind_it_with_retries_of_its_own() -> None:
+    client = connected()
+    client.is_sent("new", b"on", 1)
+    assert len(client.waits(until=2 * T_RETRY)) == 2
+    (frame,) = client.says(Regack(2, 1, ACCEPTED), at=2 * T_RETRY)
+    assert isinstance(frame, Publish)
+    repeats = client.waits(until=7 * T_RETRY - 1.0)
+    assert [each for _, each in repeats] == [replace(frame, dup=True)] * N_RETRY
 
 
 def test_an_unanswered_pubrel_is_repeated_with_retries_of_its_own() -> None:

@@ -81,6 +81,13 @@ def test_nor_does_one_that_takes_the_place_of_a_damaged_one(tmp_path: Path) -> N
     folder.release()
 
 
+def test_one_that_counted_its_epochs_from_1_goes_on_counting(tmp_path: Path) -> None:
+    tmp_path.joinpath(EPOCH_FILE).write_text("6\n")
+    folder = open_state(tmp_path)
+    assert folder.run == folder.epoch == 7
+    folder.release()
+
+
 def test_nor_does_one_whose_epoch_was_drawn_again(tmp_path: Path) -> None:
     folder = open_state(tmp_path)
     folder.store.raise_epoch(folder.epoch + RUNS_MAX)
