@@ -92,7 +92,7 @@ def test_a_doubt_is_told_and_kills_nobody(run: Run) -> None:
     run(story())
 
 
-def test_a_failure_that_no_restart_helps_is_told_and_restarts_nobody(run: Run) -> None:
+def test_a_failure_that_no_restart_helps_is_told_and_restarts_nothing(run: Run) -> None:
     async def story() -> None:
         failures = {"journal": lambda: "it cannot be written"}
         doubts = {"journal": lambda: "it is full"}

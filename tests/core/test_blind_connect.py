@@ -308,10 +308,17 @@ def test_one_that_was_away_already_stays_until_who_connects_has_shown_that_it_is
     assert bench.engine.sessions[S1].filters == {"mine": 1}
 
 
-def with_will(bench: StateBench, at: bytes, message: bytes, keep_alive_s: int = 60) -> None:
-    assert bench.say(at, Connect(b"s1", keep_alive_s, will=True, clean_session=True)) == [
-        WillTopicReq()
-    ]
+def wills(bench: StateBench) -> list[bytes]:
+    """What was published as a will since the last look."""
+    packets = bench.seen_of(mqtt5.PublishPacket)
+    return [packet.payload for packet in packets if packet.topic == "lw"]
+
+
+def with_will(
+    bench: StateBench, at: bytes, message: bytes, keep_alive_s: int = 60, *, clean: bool = True
+) -> None:
+    connect = Connect(b"s1", keep_alive_s, will=True, clean_session=clean)
+    assert bench.say(at, connect) == [WillTopicReq()]
     assert bench.say(at, WillTopic(b"lw", qos=1)) == [WillMsgReq()]
     assert bench.say(at, WillMsg(message)) == [Connack(0)]
 
@@ -325,10 +332,7 @@ def test_a_will_that_the_newcomer_has_given_as_well_is_not_published_for_silence
     with_will(bench, AWAY, message, keep_alive_s=600)
     bench.seen()
     later(bench, 91)
-    wills = [
-        packet.payload for packet in bench.seen_of(mqtt5.PublishPacket) if packet.topic == "lw"
-    ]
-    assert wills == [b"gone"] * is_published
+    assert wills(bench) == [b"gone"] * is_published
     assert bench.engine.sessions[S1].is_newcomer is False
 
 

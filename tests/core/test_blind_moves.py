@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import mqtt5
 import pytest
 
 from gateway.core.addresses import address_behind
@@ -42,7 +41,18 @@ from gateway.frames import (
     WillTopicUpd,
     encode,
 )
-from tests.core.test_blind_connect import AWAY, CLEAN, HOME, S1, THIRD, asleep, fetched, later
+from tests.core.test_blind_connect import (
+    AWAY,
+    CLEAN,
+    HOME,
+    S1,
+    THIRD,
+    asleep,
+    fetched,
+    later,
+    wills,
+    with_will,
+)
 from tests.support.engine_bench import published, short
 from tests.support.state_bench import SAVING, StateBench
 
@@ -120,12 +130,6 @@ def test_the_will_of_one_that_is_not_there_is_that_which_it_gave() -> None:
     will = bench.engine.sessions[S1].will
     assert will is not None
     assert will.payload == b"mine"
-
-
-def wills(bench: StateBench) -> list[bytes]:
-    """What was published as a will since the last look."""
-    packets = bench.seen_of(mqtt5.PublishPacket)
-    return [packet.payload for packet in packets if packet.topic == "lw"]
 
 
 def moved(bench: StateBench) -> None:
@@ -276,17 +280,10 @@ def test_a_node_behind_another_forwarder_is_at_another_address() -> None:
     assert published(bench.say(home, Pingreq(b"s1"))) == [(b"0", 1, False)]
 
 
-def with_will(bench: StateBench, at: bytes, keep_alive_s: int, *, clean: bool) -> None:
-    connect = Connect(b"s1", keep_alive_s, will=True, clean_session=clean)
-    assert bench.say(at, connect) == [WillTopicReq()]
-    assert bench.say(at, WillTopic(b"lw", 1)) == [WillMsgReq()]
-    assert bench.say(at, WillMsg(b"mine"))[0] == Connack(0)
-
-
 def test_one_that_moves_and_leaves_in_order_with_the_same_will_has_left() -> None:
     bench = StateBench()
-    with_will(bench, HOME, 60, clean=False)
-    with_will(bench, AWAY, 60, clean=False)
+    with_will(bench, HOME, b"mine", 60, clean=False)
+    with_will(bench, AWAY, b"mine", 60, clean=False)
     assert bench.say(AWAY, Disconnect()) == [Disconnect()]
     bench.seen()
     later(bench, 100)
@@ -297,7 +294,7 @@ def test_one_that_moves_and_leaves_in_order_with_the_same_will_has_left() -> Non
 def test_who_leaves_in_its_name_does_not_keep_its_will_back() -> None:
     """It was silent meanwhile, and who came in its name had its will, but had not given it."""
     bench = StateBench()
-    with_will(bench, HOME, 60, clean=False)
+    with_will(bench, HOME, b"mine", 60, clean=False)
     bench.say(HOME, Disconnect(60))
     bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
     later(bench, 100)
@@ -311,7 +308,7 @@ def test_who_leaves_in_its_name_does_not_keep_its_will_back() -> None:
 
 def test_nor_does_who_moves_on_in_its_name() -> None:
     bench = StateBench()
-    with_will(bench, HOME, 60, clean=False)
+    with_will(bench, HOME, b"mine", 60, clean=False)
     bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
     later(bench, 100)
     bench.say(THIRD, Connect(b"s1", 600, clean_session=False), Pingreq())
@@ -322,7 +319,7 @@ def test_nor_does_who_moves_on_in_its_name() -> None:
 
 def test_a_clean_session_that_is_silent_gives_way_with_its_will() -> None:
     bench = StateBench()
-    with_will(bench, HOME, 60, clean=True)
+    with_will(bench, HOME, b"mine", 60, clean=True)
     bench.say(HOME, Disconnect(60))
     assert bench.say(AWAY, Pingreq(b"s1")) == [Pingresp()]
     assert bench.say(AWAY, Connect(b"s1", 600, clean_session=False)) == [Connack(0)]
@@ -387,7 +384,7 @@ def test_while_answers_do_not_count_a_message_is_repeated_and_not_given_up() -> 
 
 def test_a_will_that_is_held_back_outlasts_a_restart() -> None:
     bench = StateBench()
-    with_will(bench, HOME, 60, clean=False)
+    with_will(bench, HOME, b"mine", 60, clean=False)
     bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
     later(bench, 100)
     bench.restart()
@@ -401,7 +398,7 @@ def test_a_will_that_is_held_back_outlasts_a_restart() -> None:
 
 def test_a_will_that_was_held_back_and_published_is_not_published_after_a_restart() -> None:
     bench = StateBench()
-    with_will(bench, HOME, 60, clean=False)
+    with_will(bench, HOME, b"mine", 60, clean=False)
     bench.say(AWAY, Connect(b"s1", 600, clean_session=False), Pingreq())
     later(bench, 100)
     bench.say(AWAY, Disconnect())

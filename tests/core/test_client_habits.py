@@ -1,7 +1,7 @@
 """Clients of others, with the habits that they were seen to have: each is served all the same.
 
 None costs a reading, none loses its client, and none holds up what comes after a message that the
-client cannot be told of. At the end are single datagrams of such clients, octet by octet, each with
+client cannot be told of. At the end are single datagrams of such clients, byte by byte, each with
 what comes of it.
 """
 
@@ -85,7 +85,7 @@ def puback_of_topic_0(frame: Frame) -> list[bytes]:
     return good(frame)
 
 
-def puback_with_a_topic_id_of_one_octet(frame: Frame) -> list[bytes]:
+def puback_with_a_topic_id_of_one_byte(frame: Frame) -> list[bytes]:
     if isinstance(frame, Publish) and frame.qos == 1:
         return [
             bytes((6, 0x0D, frame.topic_id & 0xFF)) + frame.message_id.to_bytes(2, "big") + b"\0"
@@ -129,7 +129,7 @@ HABITS = {
     "no answer to REGISTER": Habit(no_regack),
     "REGACK and PUBACK with swapped octets": Habit(swapped_octets),
     "PUBACK with topic id 0": Habit(puback_of_topic_0),
-    "PUBACK with a topic id of one octet": Habit(puback_with_a_topic_id_of_one_octet, is_deaf=True),
+    "PUBACK with a topic id of one byte": Habit(puback_with_a_topic_id_of_one_byte, is_deaf=True),
     "PUBACK to any QoS": Habit(puback_to_any_qos),
     "PUBREC to QoS 0 and 1": Habit(pubrec_to_any_qos),
     "no acknowledgement of anything": Habit(nothing, is_deaf=True),
@@ -258,7 +258,7 @@ def test_a_name_that_is_predefined_gets_a_number_when_it_is_registered() -> None
     assert [each.topic for each in bench.seen_of(mqtt5.PublishPacket)][-2:] == ["boot", "boot"]
 
 
-# Octet by octet
+# Byte by byte
 
 
 def connected(*, clean: bool = False, predefined: PredefinedTopics | None = None) -> Bench:
@@ -383,7 +383,7 @@ def test_a_sleeper_that_ignores_what_it_is_sent_hears_pingresp(qos: int) -> None
 
 
 def test_a_new_client_id_for_each_process_takes_no_place_for_good() -> None:
-    """With CleanSession 0: each leaves a session behind that nobody comes back to."""
+    """With CleanSession 0: each leaves a session behind that no client comes back to."""
     bench = Bench(
         EngineOptions(UPSTREAM, admission=AdmissionOptions(clients_max=5, absent_s_min=60.0))
     )

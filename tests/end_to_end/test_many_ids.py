@@ -92,7 +92,7 @@ def sensors_go_on(
         time.sleep(PAUSE_S)
 
 
-async def nobody_else_is_refused(
+async def no_other_client_is_refused(
     broker: Mosquitto, folder: Path, *, ids: int, sensors: int, options: list[str]
 ) -> None:
     config = f"[limits]\nclients_max = {ids}\n"
@@ -145,15 +145,17 @@ KINDS = [
 
 
 @pytest.mark.parametrize("options", KINDS)
-def test_many_ids_of_one_host_refuse_nobody_elsewhere(
+def test_many_ids_of_one_host_refuse_no_client_elsewhere(
     broker: Mosquitto, tmp_path: Path, options: list[str]
 ) -> None:
-    asyncio.run(nobody_else_is_refused(broker, tmp_path, ids=1000, sensors=30, options=options))
+    asyncio.run(no_other_client_is_refused(broker, tmp_path, ids=1000, sensors=30, options=options))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("options", KINDS)
-def test_ten_thousand_ids_of_one_host_refuse_nobody_elsewhere(
+def test_ten_thousand_ids_of_one_host_refuse_no_client_elsewhere(
     broker: Mosquitto, tmp_path: Path, options: list[str]
 ) -> None:
-    asyncio.run(nobody_else_is_refused(broker, tmp_path, ids=10_000, sensors=100, options=options))
+    asyncio.run(
+        no_other_client_is_refused(broker, tmp_path, ids=10_000, sensors=100, options=options)
+    )

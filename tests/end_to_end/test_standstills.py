@@ -106,7 +106,7 @@ async def register_unanswered(port: int) -> None:
         assert await s2.hear() == (0x17, b""), "PINGRESP, and no REGACK before it"
 
 
-def test_a_broker_that_stands_still_is_told_and_restarts_nobody(
+def test_a_broker_that_stands_still_is_told_and_restarts_nothing(
     broker: Mosquitto, tmp_path: Path
 ) -> None:
     with SystemdSocket(tmp_path) as systemd:

@@ -84,7 +84,7 @@ class Ear:
     asked_for: set[int] = field(default_factory=set)  # positions of what waited then
 
     def is_said_to_be_at(self, peer: Peer) -> None:
-        """Each address has its turn: nobody knows where the sensor is."""
+        """Each address has its turn: it is not known where the sensor is."""
         if peer != self.peer:
             self.peer, self.outstanding, self.times = peer, None, 0
 

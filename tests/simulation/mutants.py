@@ -328,7 +328,7 @@ def noted_seeds() -> dict[str, list[int]]:
 def first_catch(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
     """The first of these worlds that saw the promise broken, and what it said.
 
-    Each has the mistake anew: some count their calls, and a seed must see the same whatever was
+    Each has the mistake again: some count their calls, and a seed must see the same whatever was
     before it.
     """
     for seed in seeds:

@@ -4,7 +4,7 @@
 
 With two frames, CONNECT and PINGREQ, each id is a client; with one it stays half-open. Each id has
 a port of its own, or all have one (`--one-port`): their sessions stay all the same, as they are not
-clean. Nobody reads the answers. Prints how many ids there were and at which rate.
+clean. No answer is read. Prints how many ids there were and at which rate.
 """
 
 from __future__ import annotations

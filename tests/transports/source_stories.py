@@ -108,7 +108,7 @@ async def _each_address_answers_for_itself(far: FarNetwork, batched: bool) -> No
                 stack.callback(peer.close)
             for peer in peers:
                 await is_answered(peer)
-            # All in one batch, and then what nobody asked for.
+            # All in one batch, and then what was not asked for.
             for peer in peers:
                 peer.send(b"\2\x16")
             for peer in peers:

@@ -1,12 +1,12 @@
 """How many clients each host has, and who gives way when all places are taken.
 
 A host is what an address says beside the port (`EngineOptions.host_of`): the nodes behind one
-forwarder, and those on one serial line, are one host. Nobody is refused while places are free, so
-all clients may be of one host, as behind a router. When places run out the host with the most gives
+forwarder, and those on one serial line, are one host. No client is refused while there are places,
+so all may be of one host, as behind a router. When places run out the host with the most gives
 way first, to one that has fewer even after that: the client of it that has been silent the longest
-among those that are unproven (`Session.is_proven`). One that is proven never gives way to a
-stranger, and its host is left out where all are. So who has few clients cannot be kept out, nor put
-out, by ids that somebody else makes up.
+among those that are unproven (`Session.is_proven`). One that is proven never gives way to an
+unknown client, and its host is left out where all are. So who has few clients cannot be kept out,
+nor put out, by ids that somebody else makes up.
 
 Which clients are proven is asked when a place is needed, not when they prove it: the way of a
 reading knows nothing of this. Each is found proven once at most.

@@ -376,8 +376,6 @@ def _raise_epoch(folder: Path, store: StateStore) -> int:
     if least is None and store.epoch is None:
         remains = _damaged(folder)
         least, is_first = fresh_epoch(map(epoch_in_remains, remains)), not remains
-    elif least == 0 and store.epoch is None:
-        is_first = True  # epochs are above 0, so there was none
     epoch = store.raise_epoch(least or 0, is_first=is_first)
     if file.exists():
         file.unlink()

@@ -25,7 +25,7 @@ _IPV6_MREQ = struct.Struct("=16sI")  # group, index
 _INDEX = struct.Struct("=I")
 _NO_ADDRESS = bytes(4)
 _IP_MULTICAST_ALL, _IPV6_MULTICAST_ALL = 49, 29  # not in Python's socket module
-_HOPS_UNSET = 1  # what the kernel has where nobody says
+_HOPS_UNSET = 1  # what the kernel has where none is given
 SHARED_PORT = "a port that multicast groups share"
 _ADDRESSES_OF_IPV6 = Path("/proc/net/if_inet6")
 

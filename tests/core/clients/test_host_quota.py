@@ -121,7 +121,7 @@ def test_the_longest_silent_of_the_largest_host_gives_way_and_hears_so() -> None
     assert sorted(hosts(bench).values()) == [1, 1, 1, 2]
 
 
-def test_a_host_with_one_client_gives_way_to_nobody() -> None:
+def test_a_host_with_one_client_gives_way_to_none() -> None:
     bench = bench_with(clients_max=3)
     for address in (b"a:1", b"b:1", b"c:1"):
         bench.join(address)
@@ -181,7 +181,7 @@ def stayed(bench: Bench, address: bytes) -> None:
     bench.say(address, short(b"21.5", 0, 0))
 
 
-def began_anew_after_it_had_stayed(bench: Bench, address: bytes) -> None:
+def began_again_after_it_had_stayed(bench: Bench, address: bytes) -> None:
     stayed(bench, address)
     bench.join(address)
 
@@ -202,7 +202,7 @@ def is_spoken_for_elsewhere(bench: Bench, address: bytes) -> None:
     "proves",
     [
         subscribes, waits_for_its_subscription, acknowledged_a_message, left_a_will,
-        sent_readings, stayed, began_anew_after_it_had_stayed, is_asleep_with_a_message,
+        sent_readings, stayed, began_again_after_it_had_stayed, is_asleep_with_a_message,
         is_spoken_for_elsewhere,
     ],
 )  # fmt: skip
@@ -411,7 +411,7 @@ def honest(number: int) -> bytes:
 
 @pytest.mark.parametrize("frames", [1, 2])
 @pytest.mark.parametrize("clean", [True, False])
-def test_ten_thousand_ids_of_one_host_refuse_nobody_elsewhere(frames: int, clean: bool) -> None:
+def test_ten_thousand_ids_of_one_host_refuse_no_client_elsewhere(frames: int, clean: bool) -> None:
     """A third of the sensors was there before, a third comes meanwhile, a third afterwards."""
     bench = bench_with(clients_max=HOSTILE, callers_max=2000, connects_at_once_max=10**6)
     took: list[float] = []

@@ -490,7 +490,7 @@ def test_as_root_no_archive_changes_a_file_elsewhere_on_the_machine(tmp_path: Pa
         check=False,
     )
     if done.returncode == NO_OVERLAY:
-        pytest.skip(f"not run: no root of its own to be had here, {done.stderr.strip()[-200:]}")
+        pytest.skip(f"not run: no root of its own here, {done.stderr.strip()[-200:]}")
     assert done.returncode == 0, done.stderr
     written = done.stdout.splitlines()
     assert len(written) > 1000
