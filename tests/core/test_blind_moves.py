@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.addresses import address_behind
+from gateway.core.clients.contests import GUESS_AGAIN_S
 from gateway.core.effects import StateChanged
 from gateway.core.session.options import SessionOptions
 from gateway.core.state_records import ClientId, State
@@ -373,10 +374,10 @@ def test_while_answers_do_not_count_a_message_is_repeated_and_not_given_up() -> 
     right = Puback(1, message.message_id, 0)
     bench.say(AWAY, Puback(1, 999, 0))
     for _ in range(5):
-        later(bench, 10)
+        later(bench, GUESS_AGAIN_S / 6)
         bench.say(AWAY, right)
         assert bench.engine.sessions[S1].outbound.waiting == 1
-    later(bench, 10)
+    later(bench, GUESS_AGAIN_S / 6)
     bench.say(AWAY, right)
     assert bench.engine.sessions[S1].outbound.waiting == 0
     assert not bench.engine.client_table.formers
