@@ -62,6 +62,7 @@ fi
 ip link set lo up 2>/dev/null || true
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
+if [ -n "$emulator" ]; then mount --bind $formats "$root$formats"; fi # it goes with its last mount
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 for each in null zero full random urandom tty; do
     : >"$root/dev/$each"
@@ -76,7 +77,10 @@ for each in 0:stdin 1:stdout 2:stderr; do
     ln -s /proc/self/fd/${each%:*} "$root/dev/${each#*:}"
 done
 hostname "$host"
-exec chroot "$root" "$@"
+# In a chroot the kernel gives nobody a user name space.
+cd "$root"
+pivot_root . mnt
+exec sh -c 'umount -l /mnt && exec "$@"' sh "$@"
 """
 
 
