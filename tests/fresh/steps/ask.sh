@@ -1,10 +1,9 @@
 cd ~/tidegate
-if make demo >/tmp/asked 2>&1; then
+if make demo >~/asked 2>&1; then
     echo "nothing had to be installed"
     exit 1
 fi
-cat /tmp/asked
-sed -n "s/^ *su -c '\(.*\)'$/\1/p" /tmp/asked >/tmp/printed
-chmod a+r /tmp/printed
-test -s /tmp/printed
-echo "=> $(sed 's/.*recommends //' /tmp/printed)"
+cat ~/asked
+sed -n "s/^ *su -c '\(.*\)'$/\1/p" ~/asked >~/printed
+test -s ~/printed
+echo "=> $(sed 's/.*recommends //' ~/printed)"

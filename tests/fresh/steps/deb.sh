@@ -6,9 +6,9 @@ bash -l /srv/fresh/gateway.sh
 apt-get install -y --no-install-recommends mosquitto
 mosquitto -d -p 1883
 install -d -o tidegate -m 0700 /var/lib/tidegate
-setpriv --reuid tidegate --regid tidegate --init-groups tidegate run >/tmp/gateway.log 2>&1 &
+setpriv --reuid tidegate --regid tidegate --init-groups tidegate run >~/gateway.log 2>&1 &
 gateway=$!
-trap 'cat /tmp/gateway.log' EXIT
+trap 'cat ~/gateway.log' EXIT
 for _ in $(seq 100); do
     if tidegate status >/dev/null 2>&1; then break; fi
     sleep 0.3

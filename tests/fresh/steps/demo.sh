@@ -1,7 +1,8 @@
 # From the first command to the first reading that arrived at the broker.
 cd ~/tidegate
-first=
+first= last=
 while IFS= read -r line; do
+    last=$line
     echo "$line"
     if [[ -z $first && $line == *"  up  "* ]]; then
         first=$SECONDS
@@ -11,6 +12,6 @@ done < <(
     make demo ARGS="--seconds 15" 2>&1
     echo "exit code $?"
 )
-[[ $line == "exit code 0" && -n $first ]]
+[[ $last == "exit code 0" && -n $first ]]
 echo "=> first reading after $first s"
 if [[ -n ${FIRST_READING_S_MAX:-} ]]; then ((first <= FIRST_READING_S_MAX)); fi

@@ -1,12 +1,12 @@
 # What is in the way on a machine that is used: another gateway, on the ports that are the default.
 cd ~/tidegate
-mkdir -p /tmp/other
-cat >/tmp/other/config.toml <<'CONFIG'
+mkdir -p ~/other
+cat >~/other/config.toml <<CONFIG
 [gateway]
 name = "other"
-state_dir = "/tmp/other/state"
+state_dir = "$HOME/other/state"
 CONFIG
-.venv/bin/tidegate run --config /tmp/other/config.toml >/tmp/other/log 2>&1 &
+.venv/bin/tidegate run --config ~/other/config.toml >~/other/log 2>&1 &
 python3 - <<'LOOK'
 import time
 from urllib.request import urlopen
