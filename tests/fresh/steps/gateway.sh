@@ -22,7 +22,7 @@ done
 tidegate simulate --gateway 127.0.0.1:21883 --sensors 3 --qos 1,2 --interval 1 --seconds 8
 readings=$(tidegate buffer --config "$folder/config.toml" --json peek -n 1000 |
     python3 -c 'import json, sys; print(len(json.load(sys.stdin)["readings"]))')
-form=$(grep -o -m 1 'compiled: [a-z]*\|not compiled[^"]*\|compiled' "$folder/log" | head -n 1)
+form=$(grep -o -m 1 '(\(not \)\?compiled[^)]*)' "$folder/log" | tr -d '()')
 kill $gateway
 wait $gateway
 trap - EXIT
