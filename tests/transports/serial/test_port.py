@@ -185,10 +185,13 @@ def test_nobody_else_can_open_a_port_that_is_ours(
             os.chmod(port, 0o666)  # noqa: PTH101
             command = ["/bin/sh", "-c", 'exec 3<>"$0"', port]
             user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
-            # Root may; so it is tried by somebody else.
-            attempt = lambda: subprocess.run(  # noqa: E731
-                command, user=user, cwd="/", capture_output=True, text=True, check=False
-            )
+
+            def attempt() -> subprocess.CompletedProcess[str]:
+                """Root may; so it is tried by somebody else."""
+                return subprocess.run(
+                    command, user=user, cwd="/", capture_output=True, text=True, check=False
+                )
+
             assert (await asyncio.to_thread(attempt)).returncode == 0
             async with linked(on(port)) as heard:
                 await eventually(lambda: heard.link.is_open, "open")
