@@ -188,6 +188,20 @@ def test_a_board_that_is_too_old_is_said_before_anything_is_written(machine: Mac
     assert not (machine.repository / ".venv").exists()
 
 
+def test_a_board_that_is_too_old_builds_nothing_of_it(tmp_path: Path) -> None:
+    """As pip, pipx and uv do before they look for what it needs."""
+    code = (
+        "import platform, sys; platform.machine = lambda: 'armv6l'; "
+        f"sys.argv = ['hatchling', 'build', '-t', 'wheel', '-d', {str(tmp_path)!r}]; "
+        "from hatchling.cli import hatchling; hatchling()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tidegate: this board (ARMv6: Raspberry Pi 1, Zero, Zero W)")
+    assert not list(tmp_path.iterdir())
+
+
 def test_too_little_disk_is_said_before_anything_is_written(machine: Machine) -> None:
     machine.has("df", FULL_DISK)
     run = machine.set_up()

@@ -52,6 +52,7 @@ def test_what_the_wheel_is_built_of_is_copied() -> None:
         assert f"{package} {package}" in copied
     assert any("README.md LICENSE" in each for each in copied)
     assert "firmware firmware" in copied, "what the wheel takes from elsewhere"
+    assert ".ci/board.py .ci/" in copied, "what is asked before it is built"
 
 
 def test_all_that_it_fetches_has_a_hash() -> None:
