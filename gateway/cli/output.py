@@ -24,8 +24,16 @@ class OutputError(Exception):
 class _Closed(TextIOBase):
     """Stands in for an output that the caller has closed."""
 
+    is_wanted = False
+
     def write(self, _text: str) -> int:
+        self.is_wanted = True
         raise OSError(errno.EBADF, "standard output is closed")
+
+    def flush(self) -> None:
+        """Of what was written too: argparse hides since Python 3.12 that it could not be."""
+        if self.is_wanted:
+            raise OSError(errno.EBADF, "standard output is closed")
 
 
 def prepare() -> None:
@@ -74,6 +82,8 @@ def print_error(text: str) -> None:
 
 def abandon() -> None:
     """The answer: else the interpreter flushes once more at its end, and prints an error."""
+    if isinstance(sys.stdout, _Closed):
+        sys.stdout.is_wanted = False
     _send_nowhere(sys.stdout)
 
 

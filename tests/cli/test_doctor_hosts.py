@@ -152,8 +152,9 @@ def test_descriptors_that_run_out_are_counted(tmp_path: Path) -> None:
 def test_a_limit_that_is_too_small_is_named(
     tmp_path: Path, number: int, value: int, said: str
 ) -> None:
+    (tmp_path / "c.toml").write_text(QUIET)  # not where another gateway may run
     done = subprocess.run(
-        [sys.executable, "-m", "gateway", "doctor", "--only", "limits", "--set", "admin.listen="],
+        [sys.executable, "-m", "gateway", "doctor", "--only", "limits", "--config", "c.toml"],
         cwd=tmp_path,
         env=environment_with({}),
         capture_output=True,
@@ -272,6 +273,6 @@ def test_a_part_that_fails_is_its_own_matter() -> None:
         apart(fail, 20)
     with pytest.raises(PartFailedError, match="ended without an answer"):
         apart(lambda: os.kill(os.getpid(), signal.SIGKILL), 20)
-    with pytest.raises(PartFailedError, match="pickle"):
+    with pytest.raises(PartFailedError, match=r"pickle|local object"):
         apart(lambda: lambda: None, 20)
     assert apart(lambda: b"x" * 300_000, 20) == b"x" * 300_000

@@ -131,17 +131,20 @@ def test_the_round_trip_is_measured_where_the_system_allows_it() -> None:
     run_in_own_network("tests.flashing.test_contact", "measured_round_trip")
 
 
+def let_ping(groups: str) -> None:
+    try:
+        with open(GROUPS, "w") as file:  # noqa: PTH123, a file of the kernel's
+            file.write(groups)
+    except OSError as error:  # a user's name space does not have these groups
+        raise NoNetworkError("root alone can say who may ping") from error
+
+
 def measured_round_trip() -> None:
     """In a network of its own, where who may ask is ours to say."""
     switch("lo", on=True)
-    with open(GROUPS, "w") as groups:  # noqa: PTH123, a file of the kernel's
-        groups.write("1 0")
+    let_ping("1 0")
     assert round_trip_s("127.0.0.1") is None
-    try:
-        with open(GROUPS, "w") as groups:  # noqa: PTH123
-            groups.write("0 2147483647")
-    except OSError as error:  # groups that a user's name space does not have
-        raise NoNetworkError("root alone can say who may ping") from error
+    let_ping("0 2147483647")
     measured = round_trip_s("127.0.0.1")
     assert measured is not None
     assert 0 < measured < 1

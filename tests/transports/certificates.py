@@ -35,8 +35,11 @@ class Certificates:
         extensions.write_text(extension + "\n")
         certificate = self.folder / f"{name}.pem"
         self._new_key("req", "-new", "-subj", f"/CN={name}", name=name, out=request)
+        valid: tuple[object, ...] = ("-days", days)
+        if days < 0 and takes_dates():
+            valid = ("-not_before", "20200101000000Z", "-not_after", "20200102000000Z")
         openssl(
-            "x509", "-req", "-in", request, "-out", certificate, "-days", days,
+            "x509", "-req", "-in", request, "-out", certificate, *valid,
             "-CA", self.folder / f"{by}.pem", "-CAkey", self.folder / f"{by}.key",
             "-CAcreateserial", "-extfile", extensions,
         )  # fmt: skip
@@ -53,6 +56,12 @@ class Certificates:
         key = self.folder / f"{name}.key"
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
         openssl(*command, *curve, "-keyout", key, "-out", out)
+
+
+def takes_dates() -> bool:
+    """Since 3.4, which takes no negative number of days any more."""
+    said = subprocess.run(["openssl", "x509", "-help"], capture_output=True, text=True, check=True)
+    return "-not_after" in said.stdout + said.stderr
 
 
 def openssl(*arguments: object) -> None:

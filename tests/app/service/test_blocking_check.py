@@ -61,7 +61,7 @@ def found(folder: Path, *calls: str, mode: str = "LOG") -> list[str]:
         ('os.path.lexists(here / "none")', "os.lstat(HERE/none)"),
         ("os.statvfs(here)", "os.statvfs(HERE)"),
         ("os.access(here, os.R_OK)", "os.access(HERE)"),
-        ("list(here.iterdir())", "os.listdir(HERE)"),
+        ("os.listdir(here)", "os.listdir(HERE)"),
         ("list(os.scandir(here))", "os.scandir(HERE)"),
         ('(here / "new").mkdir()', "os.mkdir(HERE/new)"),
         ('(here / "file").replace(here / "other")', "os.rename(HERE/file)"),
