@@ -22,7 +22,7 @@ CAPABILITIES = frozenset(
         Can.POWER,
         Can.EXACT_POWER,
         Can.STORE,
-        Can.TELLS_STORED,
+        Can.REPORTS_STORED,
         Can.COMMANDS,
     }
 )

@@ -23,7 +23,7 @@ KIND = Kind(
             Can.SOFT_RESET,
             Can.POWER,
             Can.STORE,
-            Can.TELLS_STORED,
+            Can.REPORTS_STORED,
             Can.COMMANDS,
         }
     ),
