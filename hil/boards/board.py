@@ -37,7 +37,7 @@ class Can(StrEnum):
     POWER = "power"  # it can be cut
     EXACT_POWER = "exact_power"  # at a share of a wake's instructions
     STORE = "store"  # readings outlast a power cut
-    REPORTS_STORED = "tells_stored"  # its console prints what it has stored
+    TELLS_STORED = "tells_stored"  # its console prints what it has stored
     COMMANDS = "commands"  # it takes messages
 
 
@@ -135,7 +135,7 @@ class Board(ABC):
         raise BoardError("this kind of board takes no messages")
 
     def collect_output(self) -> str:
-        """Asked when the run is over and its line is free, before `kill`."""
+        """Called when the run is over and its line is free, before `kill`."""
         return self.logs()
 
     @abstractmethod

@@ -22,7 +22,7 @@ CAPABILITIES = frozenset(
         Can.POWER,
         Can.EXACT_POWER,
         Can.STORE,
-        Can.REPORTS_STORED,
+        Can.TELLS_STORED,
         Can.COMMANDS,
     }
 )

@@ -28,7 +28,7 @@ KIND = Kind(
             Can.SOFT_RESET,
             Can.POWER,
             Can.STORE,
-            Can.REPORTS_STORED,
+            Can.TELLS_STORED,
             Can.COMMANDS,
         }
     ),

@@ -84,7 +84,7 @@ KIND = Kind(
     transports=("udp",),
     firmwares=("client",),
     capabilities=frozenset(
-        {Can.UDP, Can.RESET, Can.POWER, Can.STORE, Can.REPORTS_STORED, Can.COMMANDS}
+        {Can.UDP, Can.RESET, Can.POWER, Can.STORE, Can.TELLS_STORED, Can.COMMANDS}
     ),
     why_not=_why_not,
     make=PythonSensor,
