@@ -48,6 +48,11 @@ VERBS = (
         "tidegate topics --prefix sensors/",
     ),
     Verb(
+        "watch",
+        "show readings as they arrive at the broker, decoded: of all sensors, of one, by a filter",
+        "tidegate watch\n  tidegate watch greenhouse-7\n  tidegate watch 'sensors/+/door' --json",
+    ),
+    Verb(
         "buffer",
         "show the readings that wait for the broker on disk",
         "tidegate buffer --config /etc/tidegate/config.toml peek -n 20",
