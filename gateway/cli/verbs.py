@@ -68,6 +68,11 @@ VERBS = (
         "tidegate doctor --config /etc/tidegate/config.toml\n  tidegate doctor --disk",
     ),
     Verb(
+        "report",
+        "put all that helps to understand a fault into one file, without secrets",
+        "sudo tidegate report",
+    ),
+    Verb(
         "backup",
         "put the configuration, the state and all readings that wait into one file",
         "tidegate backup /media/usb/greenhouse.backup",
