@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Implemented by `gateway/cli/<name>`. The help is one sentence, in lower case."""
+    """Implemented by `gateway/cli/<name>`, or `package`. The help is one sentence in lower case."""
 
     name: str
     help: str
     example: str
+    package: str = ""  # where the name is a word of Python
 
     @property
     def module(self) -> str:
-        return f"gateway.cli.{self.name}"
+        return f"gateway.cli.{self.package or self.name}"
 
 
 VERBS = (
@@ -33,6 +34,12 @@ VERBS = (
         "tidegate init /etc/tidegate/config.toml",
     ),
     Verb(
+        "import",
+        "make a configuration file from that of another MQTT-SN gateway",
+        "tidegate import paho gateway.conf --output tidegate.toml",
+        package="importing",
+    ),
+    Verb(
         "status",
         "show how the running gateway is doing, on one screen",
         "tidegate status --config /etc/tidegate/config.toml",
@@ -50,7 +57,7 @@ VERBS = (
     Verb(
         "watch",
         "show readings as they arrive at the broker, decoded: of all sensors, of one, by a filter",
-        "tidegate watch\n  tidegate watch greenhouse-7\n  tidegate watch 'sensors/+/door' --json",
+        "tidegate watch greenhouse-7\n  tidegate watch 'sensors/+/door' --json",
     ),
     Verb(
         "buffer",
@@ -70,7 +77,7 @@ VERBS = (
     Verb(
         "report",
         "put all that helps to understand a fault into one file, without secrets",
-        "sudo tidegate report",
+        "tidegate report --config /etc/tidegate/config.toml",
     ),
     Verb(
         "backup",
