@@ -36,7 +36,8 @@ VERBS = (
     Verb(
         "import",
         "make a configuration file from that of another MQTT-SN gateway",
-        "tidegate import paho gateway.conf --output tidegate.toml",
+        "tidegate import paho gateway.conf --output tidegate.toml\n"
+        "  tidegate import rsmb broker.cfg --output tidegate.toml",
         package="importing",
     ),
     Verb(

@@ -1,4 +1,4 @@
-"""`tidegate import paho`: files in the shapes that Paho's gateway has, made into ours."""
+"""`tidegate import`: files in the shapes that Paho's gateway and RSMB have, made into ours."""
 
 from __future__ import annotations
 
@@ -105,9 +105,11 @@ def conf(folder: Path, text: str, **values: str) -> Path:
     return path
 
 
-def imported(folder: Path, path: Path, *more: str, code: int = ExitCode.OK) -> tuple[Any, str]:
+def imported(
+    folder: Path, path: Path, *more: str, code: int = ExitCode.OK, program: str = "paho"
+) -> tuple[Any, str]:
     """The file, which `tidegate check` accepts, and what was said on stderr."""
-    done = tidegate("import", "paho", path, *more, folder=folder)
+    done = tidegate("import", program, path, *more, folder=folder)
     assert done.returncode == code, done.stderr
     made = folder / "made.toml"
     made.write_text(done.stdout)
@@ -322,3 +324,89 @@ def test_a_long_client_id_is_left_out_with_its_topics(tmp_path: Path) -> None:
     found, said = imported(tmp_path, path, code=ExitCode.FAILURE)
     assert found["clients"] == {"y": {"predefined_topics": {"t": 2}}}
     assert "t.conf:1: " in said
+
+
+# The Really Small Message Broker
+
+BROKER_CFG = """\
+# add some debug output
+trace_output protocol
+max_queued_messages 200
+retry_interval 15
+password_file users
+predefined_topics_file topics.cfg
+
+# listen for MQTT-SN traffic on UDP port 1885
+listener 1885 INADDR_ANY mqtts
+  mount_point "site 7/"
+  multicast_groups 225.0.18.83
+  advertise 225.0.18.83:1885 900 3
+
+# listen to MQTT connections on tcp port 1886
+listener 1886 INADDR_ANY
+  ipv6 true
+
+connection cloud
+  addresses 10.0.0.9:1884 10.0.0.10
+  username barn
+  password hunter2
+  topic # both
+
+connection second
+  address 10.0.0.11
+"""
+
+
+def test_rsmb_s_listener_topics_and_bridge_are_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "broker.cfg"
+    path.write_text(BROKER_CFG)
+    (tmp_path / "topics.cfg").write_text("# ids\n1 farm/boot\n2 farm/tank level\nclientId x\n")
+    found, said = imported(tmp_path, path, program="rsmb")
+    assert found == {
+        "gateway": {"id": 3},
+        "udp": [{"listen": "0.0.0.0:1885", "multicast": "225.0.18.83:1885"}],
+        "discovery": {"advertise_s": 900},
+        "upstream": {
+            "topic_prefix": "site 7/", "url": "mqtt://10.0.0.9:1884", "username": "barn",
+        },
+        "predefined_topics": {"farm/boot": 1, "farm/tank level": 2},
+        "mqtt_sn": {"retry_after_s": 15},
+        "limits": {"outbox_messages_max": 200},
+    }  # fmt: skip
+    for text in (
+        "broker.cfg:2: trace_output",
+        "broker.cfg:5: password_file: of the broker",
+        "broker.cfg:12: advertise: a listener has one",
+        "broker.cfg:15: listener 1886: of the broker",
+        "broker.cfg:19: addresses: only the first broker",
+        "broker.cfg:24: connection second: there is one",
+        "topics.cfg:4: clientId",
+    ):
+        assert text in said
+    assert "hunter2" not in said
+
+
+def test_rsmb_s_password_goes_into_a_file_too_and_bad_lines_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "broker.cfg"
+    path.write_text(f"{BROKER_CFG}retry_interval\n")
+    (tmp_path / "topics.cfg").write_text("1 a\nx b\n1 c\n3 a/#\n70000 d\n4\n")
+    made = tmp_path / "made.toml"
+    done = tidegate("import", "rsmb", path, "-o", made, folder=tmp_path)
+    assert done.returncode == ExitCode.FAILURE
+    assert (tmp_path / "made.upstream.password").read_text() == "hunter2\n"
+    for number in range(2, 7):
+        assert f"topics.cfg:{number}: " in done.stderr
+    assert "broker.cfg:26: retry_interval: there is no value" in done.stderr
+    assert tidegate("check", made, folder=tmp_path).returncode == ExitCode.OK
+
+
+def test_rsmb_without_a_bridge_or_a_listener_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "broker.cfg"
+    path.write_text("listener 1883\n")
+    found, said = imported(tmp_path, path, code=ExitCode.FAILURE, program="rsmb")
+    assert found == {}
+    assert "there is no listener of MQTT-SN" in said
+    assert "no connection to a broker" in said
+    path.write_text("listener 1885 INADDR_ANY mqtts\nipv6 true\n")
+    found, said = imported(tmp_path, path, program="rsmb")
+    assert found == {"udp": [{"listen": "[::]:1885"}]}

@@ -15,7 +15,7 @@ from gateway.cli.output import print_error, put
 from gateway.host.causes import brief
 
 if TYPE_CHECKING:
-    from gateway.cli.importing.paho import Imported
+    from gateway.cli.importing.files import Imported
 
 NETWORKS = ("udp", "udp6")
 EPILOG = """
@@ -33,18 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(
         dest="program", metavar="PROGRAM", title="programs", required=True
     )
-    paho = actions.add_parser(
+    paho = _add_program(
+        actions,
         "paho",
-        help="Eclipse Paho's MQTT-SN gateway: its gateway.conf, and the lists that it names",
-        description="Make a configuration from Eclipse Paho's gateway.conf, with its predefined "
-        "topics, its clients, forwarders and clients of QoS -1.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "gateway.conf",
+        "Eclipse Paho's MQTT-SN gateway: its gateway.conf, and the lists that it names",
     )
-    paho.add_argument("file", metavar="FILE", type=Path, help="gateway.conf")
-    paho.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="where to; stdout without it"
+    _add_program(
+        actions,
+        "rsmb",
+        "broker.cfg",
+        "the Really Small Message Broker: its broker.cfg, and its predefined topics",
     )
     paho.add_argument(
         "--network",
@@ -55,11 +54,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_program(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, file: str, what: str
+) -> argparse.ArgumentParser:
+    program = actions.add_parser(
+        name,
+        help=what,
+        description=f"Make a configuration of {what}.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    program.add_argument("file", metavar="FILE", type=Path, help=f"its {file}")
+    program.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="where to; stdout without it"
+    )
+    return program
+
+
 def run(arguments: argparse.Namespace) -> int:
-    from gateway.cli.importing.paho import NotReadError, import_paho
+    from gateway.cli.importing.files import NotReadError
 
     try:
-        imported = import_paho(arguments.file, is_udp6=arguments.network == "udp6")
+        imported = _imported(arguments)
         _settle(imported, arguments.output or Path.cwd() / "stdout")
     except NotReadError as error:
         return _fail(str(error), ExitCode.FAILURE)
@@ -76,6 +93,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         print_error(f"{arguments.output} is written; next: tidegate check {arguments.output}")
     return ExitCode.OK if imported.draft.is_whole else ExitCode.FAILURE
+
+
+def _imported(arguments: argparse.Namespace) -> "Imported":
+    if arguments.program == "rsmb":
+        from gateway.cli.importing.rsmb import import_rsmb
+
+        return import_rsmb(arguments.file)
+    from gateway.cli.importing.paho import import_paho
+
+    return import_paho(arguments.file, is_udp6=arguments.network == "udp6")
 
 
 def _settle(imported: "Imported", path: Path) -> None:

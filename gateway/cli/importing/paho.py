@@ -13,18 +13,15 @@ gateway takes them from where it was started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.cli.importing.draft import Draft, Source
+from gateway.cli.importing.files import Imported, NotReadError, found, text_of
 from gateway.config.keys import LISTED_MAX
-from gateway.config.regular_file import read_regular
-from gateway.config.settings import MIB
 from gateway.config.spelling import shortened
-from gateway.host.causes import brief
 
-FILE_BYTES_MAX = 8 * MIB
 EVERY_CLIENT = "*"
 SHOWN_MAX = 60
 
@@ -65,10 +62,6 @@ _UDP6 = (
 )
 
 
-class NotReadError(Exception):
-    """A file cannot be read; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Given:
     name: str  # as it is written
@@ -84,19 +77,11 @@ class Listed:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """`password` is in no file yet."""
-
-    draft: Draft
-    password: str | None
-
-
 def import_paho(path: Path, *, is_udp6: bool) -> Imported:
     """Raises NotReadError for this file; one that it names and that is not there is a note."""
     draft = Draft(path.name)
     conversion = _Conversion(path, draft)
-    conversion.read(_text(path))
+    conversion.read(text_of(path))
     conversion.convert(is_udp6=is_udp6)
     return Imported(draft, conversion.password)
 
@@ -341,30 +326,23 @@ class _Conversion:
             self._draft.put(path, given.value, given.source, given.name)
 
     def _file(self, given: Given, path: tuple[str, ...]) -> None:
-        found = self._found(given.value)
-        if found is None:
+        there = found(self._path, given.value)
+        if there is None:
             self._draft.fault(given.source, f"{given.name}: {given.value} is not there")
         else:
-            self._draft.put(path, str(found), given.source, given.name)
-
-    def _found(self, name: str) -> Path | None:
-        places: tuple[Callable[[], Path], ...] = (
-            lambda: self._path.absolute().parent / name,
-            lambda: Path.cwd() / name,
-        )
-        return next((place() for place in places if place().is_file()), None)
+            self._draft.put(path, str(there), given.source, given.name)
 
     def _list(self, name: str, least: int, word: str = "") -> Iterator[Listed]:
         """The lines of the list that this setting names; `word` is what each of them means."""
         given = self._take(name)
         if given is None:
             return
-        found = self._found(given.value)
-        if found is None:
+        there = found(self._path, given.value)
+        if there is None:
             self._draft.fault(given.source, f"{given.name}: {given.value} is not there")
             return
         try:
-            text = _text(found)
+            text = text_of(there)
         except NotReadError as error:
             self._draft.fault(given.source, f"{given.name}: {error}")
             return
@@ -372,7 +350,7 @@ class _Conversion:
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             parts = tuple("".join(part.split()) for part in line.split(","))
-            source = Source(found.name, number)
+            source = Source(there.name, number)
             if len(parts) < least or not parts[0]:
                 expected = "ClientID, TopicName, TopicID" if least == 3 else "ClientID, Address"
                 self._draft.fault(source, f"expected {expected}; the line was left out")
@@ -404,13 +382,3 @@ def _rank(client: str, anonymous: set[str]) -> int:
 
 def _is_yes(value: str) -> bool:
     return value.upper() == "YES"
-
-
-def _text(path: Path) -> str:
-    try:
-        octets = read_regular(path, FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise NotReadError(f"{path} cannot be read: {brief(error)}") from None
-    if len(octets) > FILE_BYTES_MAX:
-        raise NotReadError(f"{path} is larger than {FILE_BYTES_MAX // MIB} MiB")
-    return octets.decode("utf-8-sig", "replace")
