@@ -246,6 +246,13 @@ def test_what_was_hidden_is_hidden_in_every_spelling() -> None:
     assert redaction.clean("abc 4711") == "abc 4711"
 
 
+def test_a_word_of_every_report_stays_readable() -> None:
+    redaction = Redaction()
+    redaction.hide(["admin", "mqtt", "Journal"])
+    text = "admin.listen, mqtt://127.0.0.1, journal"
+    assert redaction.clean(text) == text
+
+
 def test_a_part_has_a_size_and_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_BYTES_MAX", 10)
     head = Part("a", "", lambda: "0123456789abc")

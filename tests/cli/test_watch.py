@@ -162,6 +162,22 @@ def test_a_pipe_that_is_closed_ends_it_though_nothing_comes(
         assert watch.error_text() == "watching all readings; Ctrl-C ends it\n"
 
 
+def test_what_waits_at_the_end_is_written_however_late_it_is_read(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    reader, writing_end = os.pipe()
+    count = 2000
+    arguments = ("--json", "--count", str(count))
+    with Watch(tmp_path, broker, *arguments, stdout=writing_end) as watch:
+        os.close(writing_end)
+        with Publisher(broker.port) as publisher:
+            publisher.publish(range(count), payload=b"x" * 200)
+        with os.fdopen(reader, "rb") as lines:
+            assert sum(1 for _ in lines) == count
+        assert watch.ended() == ExitCode.OK
+        assert "skipped" not in watch.error_text()
+
+
 def test_what_a_slow_output_does_not_take_is_counted() -> None:
     reader, writing_end = os.pipe()
     ends: list[OSError] = []

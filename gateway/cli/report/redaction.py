@@ -21,7 +21,7 @@ from gateway.config.credential import CredentialPath
 from gateway.config.keys import ROOT
 from gateway.config.kinds import Boolean, Choice, FilePath, Integer, MismatchError, Number, Size
 from gateway.config.positions import key_parts
-from gateway.config.schema import Key, Named, Node, Repeated, Table
+from gateway.config.schema import Key, Named, Node, Repeated, Table, known_keys
 from gateway.config.serial_ports import SerialPort
 from gateway.config.spelling import KEY_LENGTH_MAX, SHOWN_LENGTH_MAX, dotted, printable, quoted
 
@@ -52,6 +52,10 @@ _PRIVATE_KEY = re.compile(
 )
 _PAYLOAD = re.compile(r"(\bpayload=)(b?'[^'\n]*'|b?\"[^\"\n]*\"|\S+)")
 _PRINTED = re.compile(r"( prints: ).*")  # a board's console, at the level debug
+# Words that are in any report, and so tell nothing; without them it could not be read.
+_VOCABULARY = frozenset(
+    word for path in known_keys(ROOT) for part in path for word in re.split("[._]", str(part))
+) | {"mqtt", "mqtts", "tidegate", "python", "root", "test"}
 _LITERAL = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|[=:][ \t]*([^\s\"'#\[\]{},]+)")
 
 
@@ -74,7 +78,7 @@ class Redaction:
     def _pieces(self) -> Iterator[str]:
         """As messages and documents would write what is hidden: escaped, or cut."""
         for value in self.hidden:
-            if value in self.shown:
+            if value in self.shown or value.lower() in _VOCABULARY:
                 continue
             for part in {value, *value.splitlines()}:
                 part = part.strip()

@@ -89,7 +89,7 @@ def _watch(arguments: argparse.Namespace, settings: Settings, choice: "Choice") 
     import logging
 
     from gateway.app.credentials import at_hand, read_credentials
-    from gateway.cli.watch.watching import LinkLines, Wanted, Watching
+    from gateway.cli.watch.watching import CLOSE_S_MAX, LinkLines, Wanted, Watching
     from gateway.config.credential import stored_at
     from gateway.transports.errors import LinkError
 
@@ -118,7 +118,14 @@ def _watch(arguments: argparse.Namespace, settings: Settings, choice: "Choice") 
         count=arguments.count,
         seconds=arguments.seconds,
     )
-    return asyncio.run(Watching(wanted).run())
+    watching = Watching(wanted)
+    try:
+        code = asyncio.run(watching.run())
+        watching.finish(None)
+    except KeyboardInterrupt:
+        watching.finish(CLOSE_S_MAX)
+        raise
+    return code
 
 
 def _doubt_in_the_background(settings: Settings, wanted: str) -> None:

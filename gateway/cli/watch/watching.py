@@ -34,7 +34,7 @@ from gateway.transports.clock import now
 
 BEAT_S = 0.5
 SILENCE_S = 15.0  # until it is said that nothing has come
-CLOSE_S_MAX = 2.0
+CLOSE_S_MAX = 2.0  # after Ctrl-C, for what waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Watching:
         self._output_error: OSError | None = None
 
     async def run(self) -> ExitCode:
-        """Raises OSError of the output, KeyboardInterrupt by way of the loop."""
+        """How it ended; what was written may wait still (`finish`)."""
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         self._writer.start()
@@ -103,11 +103,14 @@ class Watching:
         finally:
             self._link.write([_disconnect()])
             await self._link.stop()
-            self._writer.close(CLOSE_S_MAX)
-            self._tell_skipped(self._writer.skipped)
+        return self._ended.result()
+
+    def finish(self, within_s: float | None) -> None:
+        """Write what waits; not in the loop, where Ctrl-C would wait too. Raises OSError."""
+        self._writer.close(within_s)
+        self._tell_skipped(self._writer.skipped)
         if self._output_error is not None:
             raise self._output_error
-        return self._ended.result()
 
     # From the connection
 

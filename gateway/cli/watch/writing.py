@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from gateway.host.limits import start_thread
 
-WAITING_MAX = 1000
-WAITING_BYTES_MAX = 4 << 20
+WAITING_MAX = 10_000
+WAITING_BYTES_MAX = 16 << 20
 
 
 class Writer:
@@ -53,8 +53,8 @@ class Writer:
             skipped, self.skipped = self.skipped, 0
             return skipped
 
-    def close(self, within_s: float) -> None:
-        """Writes what waits, if that can be done in time."""
+    def close(self, within_s: float | None) -> None:
+        """Writes what waits, as far as that can be done in time."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
