@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 
 from gateway.config import ConfigError, Settings, load
 from gateway.config.keys import ROOT
@@ -16,6 +17,7 @@ from gateway.config.schema import Key, Named, Node, Repeated, Table
 from gateway.config.spelling import KeyPath, dotted, printable
 
 COMMENT_COLUMN = 42
+WIDTH = 96
 ROUNDS_MAX = 10
 
 
@@ -120,7 +122,9 @@ class Draft:
             *self._tables(),
         ]
         if self.notes:
-            lines += ["# Not taken over:", *(f"# - {note}" for note in self.notes_in_order)]
+            lines.append("# Not taken over:")
+            for note in self.notes_in_order:
+                lines += [f"# {line}" for line in wrap(f"- {note}", WIDTH, subsequent_indent="  ")]
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def _tables(self) -> Iterator[str]:
