@@ -50,8 +50,14 @@ def read_credentials(settings: Settings) -> Credentials:
 
 def refuse_unusable(settings: Settings) -> None:
     """Raises LinkError as `read_credentials` does, also where systemd has not handed over its
-    credentials: what can be read is taken from where the operator puts them, and the rest is left
-    out.
+    credentials.
+    """
+    read_credentials(at_hand(settings))
+
+
+def at_hand(settings: Settings) -> Settings:
+    """The same for who is not the service: a credential that systemd has not handed over is taken
+    from where the operator puts it if that can be read, and left out if not.
     """
     upstream, admin = settings.upstream, settings.admin
     cert_file, key_file = _at_hand(upstream.cert_file), _at_hand(upstream.key_file)
@@ -65,7 +71,7 @@ def refuse_unusable(settings: Settings) -> None:
         password_file=_at_hand(upstream.password_file),
     )
     admin = replace(admin, password_file=_at_hand(admin.password_file))
-    read_credentials(replace(settings, upstream=upstream, admin=admin))
+    return replace(settings, upstream=upstream, admin=admin)
 
 
 def _at_hand(path: Path | None) -> Path | None:
