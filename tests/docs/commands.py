@@ -14,9 +14,9 @@ from tests.docs.blocks import REPOSITORY, Block
 
 # What the documents may ask somebody to type, beside the stubs of a root.
 _PROGRAMS = """
-cat cd chgrp chmod chown cp curl echo exec exit export grep install ip jq ln mkdir mosquitto_passwd
-mosquitto_pub mosquitto_sub mount mpremote mv openssl rm sleep spark-submit start-connect-server.sh
-systemd-sysusers tee test touch true uhubctl umask usbrelay
+cat cd chgrp chmod chown cp curl echo exec exit export grep head install ip jq ln ls mkdir mount
+mosquitto_passwd mosquitto_pub mosquitto_sub mpremote mv openssl rm sleep spark-submit
+start-connect-server.sh systemd-sysusers tee test touch true uhubctl umask usbrelay
 """
 _OURS = {"build/bench/load", ".venv/bin/pytest"}
 _ENDS = {"|", "||", "&&", ";", "&", "(", ")", "<", ">", ">>", "<<", ">|", "2>"}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.admin.metrics.exposition import Metrics
+from tests.admin.example import NUMBERS, eventful_news
 from tests.docs import files, pages, root, shapes
 from tests.docs.blocks import REPOSITORY, Block, all_blocks, documents, spans_in
 from tests.docs.commands import commands_in, faults_of, faults_of_script, script_of
@@ -123,3 +125,11 @@ def test_a_file_of_the_examples_is_right(path: Path) -> None:
     except files.SkippedError as reason:
         pytest.skip(f"not tried: {reason}")
     assert not fault, fault
+
+
+def test_what_metrics_says_is_what_promtool_takes() -> None:
+    exposed = Metrics(lambda: NUMBERS, eventful_news(), "0.1.0").render()[0].decode()
+    try:
+        assert files.metrics_fault(exposed) is None
+    except files.SkippedError as reason:
+        pytest.skip(f"not tried: {reason}")
