@@ -13,7 +13,7 @@ from gateway.cli.output import print_error, put
 DEBIAN_COMMAND = Path("/usr/bin/tidegate")
 DEBIAN_GROUPS = ("dialout", "plugdev")  # of base-passwd, so on every Debian
 
-EPILOG = """
+EPILOG = """\
   tidegate unit --sysusers | sudo tee /etc/sysusers.d/tidegate.conf
   sudo systemd-sysusers
   sudo systemctl daemon-reload && sudo systemctl enable --now tidegate
@@ -23,7 +23,7 @@ The Debian package brings both files. docs/service.md says what each line is for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = f"{parser.epilog or ''}\n{EPILOG.lstrip()}"
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
     parser.add_argument(
         "--sysusers",
         action="store_true",

@@ -51,8 +51,9 @@ with other signs than letters, digits, `_` and `-` are quoted:
 Every mistake is reported at once and the exit code is 78. Unknown keys are mistakes, and so are
 keys that contradict each other:
 
+<!-- block: mistakes -->
 ```
-config.toml:6:14: upstream.keep_alive_s: expected a whole number of seconds from 1 to 65535, got 0
+config.toml:6:16: upstream.keep_alive_s: expected a whole number of seconds from 1 to 65535, got 0
 config.toml:9:1: upstream.pasword_file: unknown key, did you mean upstream.password_file?
 environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xml"
 ```

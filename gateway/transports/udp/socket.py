@@ -86,7 +86,8 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
         case errno.EACCES | errno.EPERM:
             return (
                 f"{where}ports below 1024 need a privilege; choose a port above 1023, "
-                "or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+                "or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE and "
+                "CapabilityBoundingSet=CAP_NET_BIND_SERVICE"
             )
         case errno.EADDRNOTAVAIL:
             every = "::" if ":" in host else "0.0.0.0"  # the operator's choice, not ours
