@@ -1,5 +1,5 @@
-"""docs/examples/consumers/readings_to_sqlite.py beside a real broker: each reading once, whatever
-comes twice and whenever it ends.
+"""docs/examples/consumers/readings_to_sqlite.py beside a real broker, as docs/consumers.md starts
+it: each reading once, whatever comes twice and whenever it ends.
 """
 
 from __future__ import annotations
