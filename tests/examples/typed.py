@@ -27,7 +27,12 @@ def shell_blocks(page: str) -> list[str]:
     return _SHELL.findall((REPOSITORY / "docs" / page).read_text())
 
 
-def typed(block: str, root: Path, changes: Mapping[str, str]) -> str:
+def typed(
+    block: str,
+    root: Path,
+    changes: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """What the block says, with `changes` made to it. It must succeed."""
     stubs = root / "stubs"
     stubs.mkdir(exist_ok=True)
@@ -37,15 +42,16 @@ def typed(block: str, root: Path, changes: Mapping[str, str]) -> str:
     text = _OWNER.sub("", block)
     for old, new in {"/etc/": f"{root}/etc/", **changes}.items():
         text = text.replace(old, new)
-    environment = {
+    variables = {
         **os.environ,
+        **(environment or {}),
         "HOME": str(root / "home"),
         "PATH": f"{stubs}:{REPOSITORY / '.venv/bin'}:{os.environ['PATH']}:/usr/sbin",
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=REPOSITORY,
-        env=environment,
+        env=variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
