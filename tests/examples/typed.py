@@ -20,6 +20,7 @@ _STUBS = {
     "tidegate": f'exec {REPOSITORY}/.venv/bin/tidegate "$@"',
 }
 _OWNER = re.compile(r"-[og] (?:root|mosquitto|tidegate) ")
+_ETC = re.compile(r"(?<![\w/])/etc/")
 BLOCK_S_MAX = 60
 
 
@@ -40,8 +41,9 @@ def typed(
         (stubs / name).write_text(f"#!/bin/sh\n{script}\n")
         (stubs / name).chmod(0o755)
     text = _OWNER.sub("", block)
-    for old, new in {"/etc/": f"{root}/etc/", **changes}.items():
+    for old, new in changes.items():
         text = text.replace(old, new)
+    text = _ETC.sub(f"{root}/etc/", text)
     variables = {
         **os.environ,
         **(environment or {}),
