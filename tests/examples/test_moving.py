@@ -67,7 +67,7 @@ def test_readings_and_sessions_go_with_it(
             config = f"--config {gateway.config_path}"
             for block in (BACKUP, EXPORT):
                 changes = {
-                    "/root/": f"{old}/",
+                    "/var/tmp/": f"{old}/",
                     "tidegate backup": f"tidegate backup {config}",
                     "tidegate buffer": f"tidegate buffer {config}",
                     ">waiting": f">{old}/waiting",
