@@ -74,6 +74,7 @@ def test_a_repeat_is_known_by_its_tag_and_by_nothing_else(
     consumer.wait_for("end")
     found = consumer.rows("DISTINCT gw, epoch, seq")[:-1]
     assert found == [("gh", 3, 1), ("gh", 3, 2), ("gh", 4, 1), ("other", 3, 1)]
+    assert len(consumer.rows("name")) == len(found) * len(packs()[0].values) + 1
 
 
 def test_what_has_no_tag_is_taken_and_what_is_no_senml_is_left_out(
