@@ -90,6 +90,7 @@ class Pipeline:
                 seconds=seconds,
                 repeated=taken.repeated,
                 foreign=taken.foreign,
+                forgotten=taken.forgotten,
             )
         )
         log.debug("batch %d: %s", batch, written or "was there already")

@@ -28,7 +28,7 @@ def fault_of(payload: bytes, format: Format = Format.AUTO, **wishes: str) -> Und
 def faults_of(payload: bytes, format: Format = Format.AUTO) -> dict[str, Fault | None]:
     points = decode(payload, NOW_US, format=format)
     assert all((each.fault is None) == (each.value is not None) for each in points)
-    return {each.metric: each.fault and each.fault.fault for each in points}
+    return {each.metric: None if each.fault is None else each.fault.fault for each in points}
 
 
 def cyclic() -> bytes:
