@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
@@ -87,7 +88,10 @@ def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Co
         open_writer(settings) as writer,
         metrics_served(settings.metrics.listen, "metrics.listen", counters.registry),
     ):
-        yield Collector(options, writer, counters)
+        subscriptions = assembly.subscriptions(settings, options.session)
+        subscriptions.begin()
+        session = replace(options.session, former=subscriptions.former)
+        yield Collector(replace(options, session=session), writer, counters, subscriptions)
 
 
 @contextmanager

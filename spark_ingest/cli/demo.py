@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_ingest.cli.arguments import path
 from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.cli.gaps import described
 from spark_ingest.cli.report import draw
@@ -34,11 +35,11 @@ SMALL = '{ "spark.sql.shuffle.partitions" = 2, "spark.sql.codegen.wholeStage" = 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--folder", type=Path, metavar="DIR",
+        "--folder", type=path, metavar="DIR",
         help="where to leave lake and tables, a new folder; else they are removed at the end",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=Path, default=Path("day.html"), metavar="FILE",
+        "--output", type=path, default=Path("day.html"), metavar="FILE",
         help="the page, default day.html",
     )  # fmt: skip
     parser.add_argument("--devices", type=_count, default=12, metavar="N", help="default 12")

@@ -7,7 +7,7 @@ import importlib.util
 from datetime import date
 from pathlib import Path
 
-from spark_ingest.cli.arguments import day
+from spark_ingest.cli.arguments import day, path
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 
@@ -17,10 +17,10 @@ EXAMPLE = "python -m spark_ingest report --config ingest.toml --day 2026-11-20 -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
-    parser.add_argument("--lake", type=Path, metavar="DIR", help="instead of a configuration")
+    parser.add_argument("--lake", type=path, metavar="DIR", help="instead of a configuration")
     parser.add_argument("--day", type=day, metavar="DAY", help="default: the fullest one")
     parser.add_argument(
-        "--output", type=Path, default=Path("day.html"), metavar="FILE", help="default day.html"
+        "--output", type=path, default=Path("day.html"), metavar="FILE", help="default day.html"
     )
 
 

@@ -43,6 +43,11 @@ def spark_settings(arguments: argparse.Namespace, *, begins: bool = False) -> Se
     return settings
 
 
+def routes_of(settings: Settings) -> dict[str, str]:
+    """Conditions by table."""
+    return {each.name: each.where for each in settings.route}
+
+
 def must_have_spark() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:

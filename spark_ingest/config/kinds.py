@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from spark_ingest.config.problems import shown
 from spark_ingest.payload.topic_filters import FILTER_BYTES_MAX, is_filter
+from spark_ingest.segments.local_paths import EXPECTED, NotServedError, local_path
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -44,8 +45,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class MismatchError(ValueError):
-    def __init__(self, expected: str, raw: object) -> None:
-        super().__init__(f"expected {expected}, got {shown(raw)}")
+    def __init__(self, expected: str, raw: object, why: str = "") -> None:
+        super().__init__(f"expected {expected}, got {shown(raw)}" + (f": {why}" if why else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,10 @@ def file_path() -> Kind:
     def convert(raw: object) -> Path | None:
         if not isinstance(raw, str) or not raw.isprintable() or raw.startswith("~") or not raw:
             return None
-        return Path(raw)
+        try:
+            return local_path(raw)
+        except NotServedError as error:
+            raise MismatchError(EXPECTED, raw, str(error)) from None
 
     return Kind('a path, without "~" at its beginning', convert)
 
