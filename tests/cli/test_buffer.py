@@ -109,10 +109,18 @@ def test_another_gateway_at_the_address_is_not_believed(folder: Path) -> None:
     with answering("roof") as port:
         done = buffer(folder, "--set", f"admin.listen=127.0.0.1:{port}")
     assert done.stderr == (
-        f"another gateway answers at http://127.0.0.1:{port}; "
+        f"another gateway answers at http://127.0.0.1:{port}, 'roof' instead of 'greenhouse'; "
         "read from files, which know no rates and no drops\n"
     )
     assert lines_of(done)["waiting"].startswith("1 readings, the oldest for ")
+
+
+def test_without_a_configuration_it_is_the_one_that_runs(folder: Path) -> None:
+    """Whatever its name is: nobody has named another."""
+    with answering("roof") as port:
+        done = tidegate("buffer", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
+    assert done.stderr == ""
+    assert lines_of(done)["gateway"] == f"roof, running, http://127.0.0.1:{port}"
 
 
 def test_what_is_no_gateway_is_not_believed(folder: Path) -> None:

@@ -8,7 +8,7 @@ from gateway.admin.durations import duration
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.output import print_line
-from gateway.config.settings import Settings
+from gateway.config import Configuration
 from gateway.config.spelling import printable, shortened
 from gateway.core.values import Reading
 from gateway.presence.readings import age_s, as_json, shown
@@ -45,7 +45,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(arguments: argparse.Namespace, settings: Settings) -> int:
+def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    settings = configuration.settings
     readings = list(islice(waiting(settings.gateway.journal_dir), arguments.count))
     if arguments.json:
         name = settings.gateway.name

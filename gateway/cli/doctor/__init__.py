@@ -208,7 +208,7 @@ def _broker(subject: Examined, _arguments: argparse.Namespace) -> Section:
 def _ingest(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.ingest import ingest_findings
 
-    return Section("ingest", findings=ingest_findings(subject.configuration.settings))
+    return Section("ingest", findings=ingest_findings(subject.configuration))
 
 
 def _units(subject: Examined, _arguments: argparse.Namespace) -> Section:

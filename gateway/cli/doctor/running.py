@@ -11,8 +11,7 @@ from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, reachable
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.gateway_process import RESTART, GatewayProcess, examined, running
 from gateway.cli.doctor.section import Examined, Section
-from gateway.config import HostPort
-from gateway.config.settings import Settings
+from gateway.config import Configuration, HostPort
 
 METRICS_BYTES_MAX = 4 << 20
 # Counters that no alarm has, with what they mean.
@@ -33,7 +32,7 @@ def examine(subject: Examined) -> Section:
     settings = subject.configuration.settings
     pid = running(settings)
     section.facts["process"] = pid
-    answered = _query(settings, section)
+    answered = _query(subject.configuration, section)
     if pid is None:
         state = "runs" if answered else "does not run"
     else:
@@ -56,11 +55,11 @@ def examine(subject: Examined) -> Section:
     return section
 
 
-def _query(settings: Settings, section: Section) -> bool:
+def _query(configuration: Configuration, section: Section) -> bool:
     """Whether it answers; all that it reports is a finding."""
-    listen = settings.admin.listen
+    listen = configuration.settings.admin.listen
     try:
-        answer = ask_this(listen, settings.gateway.name, "/api/status", STATUS_SCHEMA)
+        answer = ask_this(configuration, "/api/status", STATUS_SCHEMA)
     except NoAnswerError:
         return False
     assert listen is not None
