@@ -123,16 +123,8 @@ def test_an_image_is_made_anew_on_its_host(tmp_path: Path) -> None:
 
 
 def test_markers_of_an_extra_are_kept_without_its_name() -> None:
-    found = installation._of_extra(
-        [
-            "mqtt5>=0.8",
-            "rich>=13.9; extra == 'demo'",
-            "pyarrow>=17; (platform_machine == 'x86_64') and extra == 'collect'",
-            "wasmtime>=50; extra == \"demo\" and platform_machine == 'x86_64'",
-        ],
-        "demo",
-    )
-    assert list(found)[0] == "rich>=13.9"
+    found = installation._of_extra(["mqtt5>=0.8", "rich>=13.9; extra == 'demo'"], "demo")
+    assert list(found) == ["rich>=13.9"]
     collect = installation._of_extra(
         ["pyarrow>=17; (platform_machine == 'x86_64') and extra == 'collect'"], "collect"
     )

@@ -103,6 +103,11 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
 def _add_secret_options(options: _Set) -> None:
     options.add("--wifi", metavar="SSID", help="its wireless network")
     options.add(
+        "--no-wifi",
+        action="store_true",
+        help="its network is another one, such as Ethernet, that the board joins by itself",
+    )
+    options.add(
         "--wifi-password-file",
         metavar="FILE",
         type=Path,
