@@ -281,8 +281,10 @@ async def run(server: OtaServer, asked: argparse.Namespace) -> None:
 
 def host_and_port(text: str) -> tuple[str, int]:
     host, colon, port = text.removeprefix("mqtt://").partition(":")
-    if not host or (colon and not (port.isdecimal() and 0 < int(port) <= PORT_MAX)):
+    if not host or (colon and not port.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text} is no HOST or HOST:PORT")
+    if colon and not 0 < int(port[:6]) <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"port {port[:20]} is none from 1 to {PORT_MAX}")
     return host, int(port or MQTT_PORT)
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from gateway.admin.durations import duration
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import print_line
 from gateway.config import Configuration
 from gateway.config.spelling import printable, shortened
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-n",
         "--count",
         metavar="N",
-        type=_count,
+        type=whole_number(1, COUNT_MAX),
         default=COUNT_DEFAULT,
         help=f"how many at most, 1 to {COUNT_MAX} (default {COUNT_DEFAULT})",
     )
@@ -36,13 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="answer in JSON, on stdout, with all of each payload",
     )
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= COUNT_MAX:
-        message = f"expected a whole number from 1 to {COUNT_MAX}, got {text[:20]!r}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
 
 
 def run(arguments: argparse.Namespace, configuration: Configuration) -> int:

@@ -162,4 +162,6 @@ def _seconds(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 < float(text) <= SECONDS_MAX:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to {SECONDS_MAX:g}")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a number of seconds, more than 0 and up to {SECONDS_MAX:g}"
+    )

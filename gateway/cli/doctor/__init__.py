@@ -25,6 +25,7 @@ from gateway.cli.doctor.serial_ports import (
 )
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
 from gateway.cli.doctor.wear import wear
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--syncs",
         metavar="N",
-        type=_whole_number(SYNCS_MIN, SYNCS_MAX),
+        type=whole_number(SYNCS_MIN, SYNCS_MAX),
         default=SYNCS_DEFAULT,
         help=f"how often the disk is asked to make a reading durable, {SYNCS_MIN} to {SYNCS_MAX} "
         f"(default {SYNCS_DEFAULT})",
@@ -83,27 +84,17 @@ def _add_listening_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baud",
         metavar="N",
-        type=_whole_number(BAUD_MIN, BAUD_MAX),
+        type=whole_number(BAUD_MIN, BAUD_MAX),
         help=f"for --listen, {BAUD_MIN} to {BAUD_MAX}; without it as configured for the port, "
         "or 115200",
     )
     parser.add_argument(
         "--seconds",
         metavar="N",
-        type=_whole_number(1, SECONDS_MAX),
+        type=whole_number(1, SECONDS_MAX),
         default=SECONDS_DEFAULT,
         help=f"for --listen, 1 to {SECONDS_MAX} (default {SECONDS_DEFAULT}); Ctrl-C ends it early",
     )
-
-
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
-            message = f"expected a whole number from {least} to {most}, got {text[:20]!r}"
-            raise argparse.ArgumentTypeError(message)
-        return int(text)
-
-    return read
 
 
 def _port(text: str) -> str:
