@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.called import runnable
+from gateway.cli.doctor.commands import typed
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
 from gateway.cli.doctor.section import Examined, Section
@@ -253,7 +254,7 @@ def _settings_if_right(arguments: argparse.Namespace) -> Settings | None:
 
 
 def _as_json(found: list[Finding]) -> dict[str, Any]:
-    commands = [{"level": each.level.value, "command": runnable(each.command)} for each in found]
+    commands = [{"level": each.level.value, "command": typed(each.command)} for each in found]
     document = [asdict(each) | more for each, more in zip(found, commands, strict=True)]
     return {"findings": document}
 
@@ -266,7 +267,7 @@ def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None
         if finding.advice:
             print_line(runnable(f"  {finding.advice}"))
         if finding.command:
-            print_line(runnable(f"  $ {finding.command}"))
+            print_line(f"  $ {typed(finding.command)}")
     if not found:
         print_line("ok")
 

@@ -10,7 +10,7 @@ from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined, Section, edit_command
 from gateway.cli.sources import USUAL_PATH
 from gateway.config import ConfigError
-from gateway.config.credential import STORE, credential_of
+from gateway.config.credential import credential_of, is_stored, stored_at
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
 
@@ -80,7 +80,9 @@ def _check_file(key: str, path: Path, is_secret: bool, section: Section) -> None
         mode = path.stat().st_mode
         read_regular(path, 1)
     except FileNotFoundError:
-        place = shlex.quote(str(path if name is None else STORE / name))
+        if name is not None and is_stored(name) is not False:
+            return  # systemd hands it over when it starts the service
+        place = shlex.quote(str(stored_at(path)))
         _add_finding(
             section,
             f"{key}: {path} is not there",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 
 from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, reachable
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.gateway_process import RESTART, GatewayProcess, examined, running
+from gateway.cli.doctor.gateway_process import GatewayProcess, examined, restart, running
 from gateway.cli.doctor.section import Examined, Section
 from gateway.config import Configuration, HostPort
 
@@ -49,7 +50,7 @@ def examine(subject: Examined) -> Section:
                 f"the gateway (process {pid}) does not answer on {reachable(listen)} within "
                 f"{PATIENCE_S:.0f} s: it stands still, or another configuration is its own",
                 "look what it waits for before it is started again",
-                f"sudo cat /proc/{pid}/wchan; {RESTART}",
+                f"sudo cat /proc/{pid}/wchan; {restart(GatewayProcess(pid, Path()))}",
             ),
         )
     return section

@@ -12,6 +12,7 @@ from gateway.cli.sources import USUAL_PATH
 from gateway.config import Configuration
 
 SERVICE = "tidegate"
+SYSTEMD = Path("/run/systemd/system")  # there where it is the init
 
 
 @dataclass(slots=True)

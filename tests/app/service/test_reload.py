@@ -60,7 +60,7 @@ def test_each_changed_key_is_named_with_its_place_and_when_it_counts(tmp_path: P
         edit(gateway, "clients_max = 5", "clients_max = 6\nconnects_per_s_max = 7")
         hang_up(gateway)
         assert systemd.wait_for("RELOADING=1").startswith("RELOADING=1\nMONOTONIC_USEC=")
-        assert "2 changed keys wait for a restart" in systemd.wait_for("READY=1")
+        assert "STATUS=2 changed keys wait for a restart (" in systemd.wait_for("READY=1")
         path = gateway.config_path
         for line in (
             f'reload: in force now: log.level = "debug", was "info" ({path}:8:9)',
