@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 NAME = "tidegate"
 _EXTRA = re.compile(r"(?:\s+and)?\s*\(?extra == ['\"]([a-z]+)['\"]\)?")
+_PIPX_HOMES = (Path.home() / ".local/share/pipx", Path.home() / ".local/pipx")
 IMAGE_MARK = ".tidegate-image"  # in the environment that Containerfile makes
 DEBIAN_PLACE = Path("/usr/lib/tidegate")  # .ci/deb/launcher
 # Where the service may look, which is below nobody's home (docs/service.md).
@@ -108,12 +109,16 @@ class Installation:
         return f"printf '%s\\n' {shlex.join(lines)} | podman build -t {NAME} -"
 
     def _installer(self) -> str:
-        sudo = "" if os.access(sysconfig.get_path("purelib"), os.W_OK) else "sudo "
+        is_ours = os.access(sysconfig.get_path("purelib"), os.W_OK)
+        sudo = "" if is_ours else "sudo "
+        if self.way is Way.PIPX:
+            home = self.prefix.parents[1]
+            env = "" if home in _PIPX_HOMES else f"env PIPX_HOME={shlex.quote(str(home))} "
+            return f"{sudo}{env}{_program('pipx', is_ours)} inject {shlex.quote(self.prefix.name)}"
         python = shlex.quote(str(self.python))
         if _has_pip():
             return f"{sudo}{python} -m pip install"
-        uv = '"$(command -v uv)"' if sudo else "uv"  # root's PATH has not what is in a home
-        return f"{sudo}{uv} pip install --python {python}"
+        return f"{sudo}{_program('uv', is_ours)} pip install --python {python}"
 
     def for_all_users(self) -> str:
         """The command that installs this release where a service may start it."""
@@ -152,6 +157,11 @@ def _in_an_environment(place: Path, packages: str, *then: str) -> str:
         f"sudo apt-get install -y python3-venv && python3 -m venv {folder} && "
         f"{folder}/bin/pip install {packages} && {run}"
     )
+
+
+def _program(name: str, is_ours: bool) -> str:
+    """Root's PATH has not what is in a home."""
+    return name if is_ours else f'"$(command -v {name})"'
 
 
 def _joined(command: str, *words: str) -> str:

@@ -82,6 +82,24 @@ def test_one_that_is_another_user_s_is_added_to_by_sudo(
     assert here.adding("demo").startswith('sudo "$(command -v uv)" pip install --python ')
 
 
+def test_pipx_injects_where_it_keeps_its_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = tmp_path / "venvs" / "tidegate"
+    prefix.mkdir(parents=True)
+    (prefix / "pipx_metadata.json").touch()
+    here = Installation(prefix, Path("/usr"), Path("/x"), prefix / "bin/python")
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    packages = "'aiomqtt>=2.5,<3' 'rich>=13.9'"
+    assert here.adding("demo") == f"env PIPX_HOME={tmp_path} pipx inject tidegate {packages}"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert here.adding("demo") == (
+        f'sudo env PIPX_HOME={tmp_path} "$(command -v pipx)" inject tidegate {packages}'
+    )
+    monkeypatch.setattr(installation, "_PIPX_HOMES", (tmp_path,))
+    assert here.adding_program("esptool") == 'sudo "$(command -v pipx)" inject tidegate esptool'
+
+
 def test_beside_the_debian_package_an_environment_is_made() -> None:
     debian = Installation(
         Path("/usr"), Path("/usr"), installation.DEBIAN_PLACE, Path("/usr/bin/python3")
