@@ -60,6 +60,7 @@ SHOWN_LENGTH_MAX = 400
 IMAGE_BYTES_MAX = 256 << 10  # app/ota.py
 WITHDRAW_S = 2.0  # without another manifest
 EXIT_UNAVAILABLE = 69
+NOT_INSTALLED = "is not installed:  make setup, then .venv/bin/python in place of this one"
 EXIT_DATA = 65
 
 
@@ -335,7 +336,7 @@ def main() -> int:
     try:
         asyncio.run(run(server, asked))
     except ModuleNotFoundError as error:
-        print(f'{error.name} is not installed:  pip install "tidegate[demo]"', file=sys.stderr)
+        print(f"{error.name} {NOT_INSTALLED}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     except OSError as error:  # of a file; the network's are MqttError
         print(f"{error.filename or asked.ca_file}: {error.strerror or error}", file=sys.stderr)
