@@ -1,6 +1,6 @@
 """Runs programs that are not ours, such as esptool: found, started, heard line by line, and ended.
 
-They are found beside this Python first, where `pip install` puts them, then on PATH.
+They are found beside this Python first, where installers put them, then on PATH.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def user_name() -> str:
 
 
 def make_command(folder: Path) -> str:
-    """For this user: by its name, as not every shell has $USER."""
+    """For this user, by its name."""
     return f"sudo install -d -m 0700 -o {user_name()} {quoted(folder)}"
 
 

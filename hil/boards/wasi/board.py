@@ -33,8 +33,8 @@ def why_not() -> str | None:
     """Why there can be no such board on this machine; None when there can."""
     if importlib.util.find_spec("wasmtime") is None:
         return (
-            "wasmtime is not installed (make setup, and .venv/bin/python); there is none for 32-bit "
-            "machines"
+            "wasmtime is not installed (make setup, and .venv/bin/python); there is none for "
+            "32-bit machines"
         )
     return None
 
