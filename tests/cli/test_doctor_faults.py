@@ -231,7 +231,7 @@ SERVICE = QUIET.replace('"state"', '"/var/lib/tidegate"')
             "sudo systemctl daemon-reload && sudo systemctl enable --now tidegate",
         ),
         (
-            {"ExecStart": "{ path=/root/.local/bin/tidegate ; argv[]=/root/.local/bin/tidegate }"},
+            {"ExecStart": f"{{ path={Path.home()}/.local/bin/tidegate ; argv[]=tidegate run }}"},
             "failure",
             "sudo install -d /etc/sysusers.d && tidegate unit --sysusers | "
             "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "

@@ -172,15 +172,15 @@ def test_for_the_whole_machine_it_is_installed_from_where_it_came(
 
 
 def test_a_home_is_no_place_for_a_service(tmp_path: Path) -> None:
-    assert is_in_a_home(Path("/home/pi/.local/bin/tidegate"))
+    assert is_in_a_home(Path("/home") / "pi/.local/bin/tidegate")
     assert not is_in_a_home(Path("/usr/local/bin/python3"))
     link = tmp_path / "tidegate"
-    link.symlink_to("/root/.local/share/pipx/venvs/tidegate/bin/tidegate")
+    link.symlink_to(Path("/root") / ".local/share/pipx/venvs/tidegate/bin/tidegate")
     assert is_in_a_home(link)
 
 
 def test_the_python_counts_as_well() -> None:
     """uv brings its own, in the home of whoever typed it."""
-    python = Path("/root/.local/share/uv/python/bin/python3")
+    python = Path("/root") / ".local/share/uv/python/bin/python3"
     here = Installation(Path("/opt/t"), python.parents[1], Path("/opt/t"), Path(sys.executable))
     assert here.is_in_a_home
