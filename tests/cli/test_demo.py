@@ -23,6 +23,7 @@ import aiomqtt
 import pytest
 
 from tests.cli.test_demo_children import await_end
+from tests.cli.tidegate import PROGRAMS
 from tests.support.waited import waited_s
 
 PATIENCE_S = 30.0
@@ -290,7 +291,7 @@ def test_without_mosquitto_it_says_how_to_install_it(tmp_path: Path) -> None:
         [sys.executable, "-c", program, "demo"],
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": str(tmp_path)},
+        env={**os.environ, "PATH": f"{tmp_path}:{PROGRAMS}"},
         timeout=PATIENCE_S,
     )
     assert done.returncode == 69, done.stderr
