@@ -18,8 +18,7 @@ PATH = "/settings.json"
 CHANGED_PATH = "/changed"
 SECRETS_PATH = "/secrets.json"
 THRESHOLDS_MAX = 16
-GATEWAYS_HELP = 'gateways: [["host", 1883]], or uart: {"number": 1}'
-PORT_MAX = 65_535
+GATEWAYS_HELP = 'gateways: [["host", 1 to 65535]], or uart: {"number": 1}'
 WATCHDOG_S = 30
 KEY_OCTETS_MIN = 16
 SILENCE_S_MAX = 65_535  # 16 bits
@@ -60,7 +59,7 @@ class Settings:
         if not isinstance(self.sensors, list):
             self.sensors = []
             self.problems.append("sensors: a list")
-        self.local_port = self._number(given, "local_port", 1, PORT_MAX, 1884)
+        self.local_port = self._number(given, "local_port", 1, 65_535, 1884)
         self.watchdog_s = 0
         if given.get("watchdog_s") != 0:  # none, for who works at the console
             self.watchdog_s = self._number(given, "watchdog_s", 2, 3_600, WATCHDOG_S)
@@ -92,11 +91,8 @@ class Settings:
         for each in given if isinstance(given, list) else ():
             if isinstance(each, list) and len(each) == 2:
                 host, port = each
-                if isinstance(host, str) and _is_whole(port, 1, PORT_MAX):
+                if isinstance(host, str) and _is_whole(port, 1, 65_535):
                     found.append((host, port))
-                    continue
-                if isinstance(port, int):
-                    self.problems.append(f"gateways: port: 1 to {PORT_MAX}")
                     continue
             self.problems.append(GATEWAYS_HELP)
         return found

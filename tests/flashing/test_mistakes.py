@@ -85,7 +85,7 @@ def test_a_mistake_is_a_message(
         ((*NODE, "--sensor", "simulated:step=x"), "simulated: one of step='x' is of a kind"),
         ((*NODE, "--settings", "interval"), "unknown: intervall_s, did you mean interval_s?"),
         ((*NODE, "--settings", "range"), "retry_ms: 50 to 15000"),
-        ((*NODE, "--settings", "port"), "gateways: port: 1 to 65535"),
+        ((*NODE, "--settings", "port"), 'gateways: [["host", 1 to 65535]]'),
         ((*NODE, "--secrets", "key"), "update_key: at least 32 hexadecimal digits"),
         ((*NODE, "--uart", "3"), "uart: 0 to 2, not 3"),
         ((*PICO, "--sensor", "adc:pin=4"), "adc: pin 4 cannot measure a voltage: 26 to 29 can"),
