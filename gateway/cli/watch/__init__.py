@@ -88,12 +88,12 @@ def _watch(arguments: argparse.Namespace, settings: Settings, choice: "Choice") 
     import asyncio
     import logging
 
-    from gateway.app.credentials import at_hand, read_credentials
+    from gateway.app.credentials import read_credentials, with_stored
     from gateway.cli.watch.watching import CLOSE_S_MAX, LinkLines, Wanted, Watching
     from gateway.config.credential import stored_at
     from gateway.transports.errors import LinkError
 
-    near = at_hand(settings)
+    near = with_stored(settings)
     try:
         credentials = read_credentials(near)
         if settings.upstream.password_file is not None and near.upstream.password_file is None:

@@ -40,7 +40,7 @@ def why_not() -> str | None:
     if not missing:
         return None
     are = "is" if len(missing) == 1 else "are"
-    return f"{' and '.join(missing)} {are} not installed (apt-get install {PACKAGES})"
+    return f"{' and '.join(missing)} {are} not installed (sudo apt-get install -y {PACKAGES})"
 
 
 class MicrobitBoard:

@@ -32,7 +32,10 @@ POLL_S = 0.005
 def why_not() -> str | None:
     """Why there can be no such board on this machine; None when there can."""
     if importlib.util.find_spec("wasmtime") is None:
-        return "wasmtime is not installed (pip install wasmtime); there is none for 32-bit machines"
+        return (
+            "wasmtime is not installed (make setup, and .venv/bin/python); there is none for "
+            "32-bit machines"
+        )
     return None
 
 

@@ -18,6 +18,7 @@ from gateway.config import Configuration, load
 from gateway.config.reference import reference
 from gateway.config.spelling import dotted
 from gateway.frames import Connack, Connect, ReturnCode, decode, encode
+from gateway.host.supervisor import how_to
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.app.service.systemd_socket import SystemdSocket
@@ -62,13 +63,13 @@ def test_each_changed_key_is_named_with_its_place_and_when_it_counts(tmp_path: P
         edit(gateway, "clients_max = 5", "clients_max = 6\nconnects_per_s_max = 7")
         hang_up(gateway)
         assert systemd.wait_for("RELOADING=1").startswith("RELOADING=1\nMONOTONIC_USEC=")
-        assert "2 changed keys wait for a restart" in systemd.wait_for("READY=1")
+        assert "STATUS=2 changed keys wait for a restart (" in systemd.wait_for("READY=1")
         path = gateway.config_path
         for line in (
             f'reload: in force now: log.level = "debug", was "info" ({path}:8:9)',
             f"reload: needs a restart: limits.clients_max = 6, was 5 ({path}:10:15)",
             f"reload: needs a restart: limits.connects_per_s_max = 7, was 2000 ({path}:11:22)",
-            "reload: for 2 keys: sudo systemctl restart tidegate",
+            f"reload: for 2 keys: {how_to('restart')}",
         ):
             gateway.wait_for_log(re.escape(line))
         answer_to_connect(gateway.port, b"well", trailing=b"!")
