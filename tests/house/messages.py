@@ -128,9 +128,9 @@ def document() -> str:
         "",
         "<!-- Made by `python -m tests.house.messages` from the sources of the gateway. -->",
         "",
-        "What Tidegate says and [troubleshooting.md](troubleshooting.md) does not explain;",
-        "most of it says itself what to do. `...` stands for a name or a number; a line of the log",
-        "may be put together of several of these. What keys mean is in [configuration.md](configuration.md).",
+        "What Tidegate says and [troubleshooting.md](troubleshooting.md) does not explain.",
+        "`...` stands for a name or a number; a line of the log may be put together of several.",
+        "What keys mean is in [configuration.md](configuration.md).",
     ]
     for title, texts in messages().items():
         if texts:
