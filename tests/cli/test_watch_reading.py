@@ -21,6 +21,7 @@ from gateway.cli.watch.subscription import (
 )
 from gateway.config.kinds import MismatchError
 from gateway.config.settings import Settings, UpstreamSettings
+from tests.support.starting import REPOSITORY
 
 NOW = 1_800_000_000.0
 TAG = {"gw": "barn", "client": "tank", "epoch": "3", "seq": "17", "ts": "1799999998500"}
@@ -253,3 +254,22 @@ def test_after_a_break_what_is_retained_does_not_come_again() -> None:
     packet = mqtt5.read(memoryview(subscribe))[0]
     assert isinstance(packet, mqtt5.SubscribePacket)
     assert packet.topic_filters[0].retain_handling is mqtt5.RetainHandling.SEND_NEVER
+
+
+def test_the_lines_are_those_that_operating_md_shows() -> None:
+    document = (REPOSITORY / "docs/operating.md").read_text(encoding="utf-8")
+    shown_there = document.partition("$ tidegate watch 'sensors/#'\n")[2].partition("```")[0]
+    climate = pack({0: "temperature", 1: "Cel", 2: 21.5}, {0: "humidity", 1: "%RH", 2: 48})
+    level = pack({0: "level", 1: "m", 2: 1.25})
+    greenhouse = TAG | {"client": "greenhouse-1", "ts": str(int(NOW * 1000) - 100)}
+    tank = TAG | {"ts": str(int(NOW * 1000) - 7_500_000)}
+    readings = [
+        message(climate, greenhouse, topic="site/sensors/greenhouse-1"),
+        message(level, tank, topic="site/sensors/tank", retain=True),
+        message(b"pump was oiled", {}, topic="site/sensors/note", qos=0, retain=True),
+    ]
+    lines = Lines(has_colours=False)
+    without_clock = [lines.of(each, 120)[len("14:32:05") :] for each in readings]
+    assert [line[len("14:32:05") :] for line in shown_there.splitlines(keepends=True)[1:]] == (
+        without_clock
+    )

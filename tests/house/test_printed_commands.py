@@ -71,7 +71,7 @@ def test_our_own_are_taken_by_our_parser(printed: Printed) -> None:
     for at, word in enumerate(words[1:], 1):
         if word == "X":
             words[at] = _VALUES.get(words[at - 1], "X")
-    if words in (["init"], ["backup"], ["restore"]):
+    if words in (["import"], ["init"], ["backup"], ["restore"]):
         return  # named, and not to be typed so
     try:
         whole_parser().parse_args(words)

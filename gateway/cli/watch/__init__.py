@@ -100,7 +100,7 @@ def _watch(arguments: argparse.Namespace, settings: Settings, choice: "Choice") 
             stored = stored_at(settings.upstream.password_file)
             raise LinkError(f"upstream.password_file {stored} cannot be read")
     except LinkError as error:
-        print_error(f"tidegate watch: {error}; run this with sudo, or as the gateway's user")
+        print_error(f"tidegate watch: {error}: run this with sudo")
         return ExitCode.PERMISSION
     broker_log = logging.getLogger("tidegate.broker")
     broker_log.addHandler(LinkLines())
