@@ -20,7 +20,7 @@ COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports prese
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak brokers-test lock wheel deb deb-test clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test lock wheel deb deb-all deb-test fresh-test clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -101,16 +101,22 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 	@if [[ $${TIDEGATE_COMPILED:-} != no ]]; then $(BIN)/python .ci/compile.py --if-needed || true; fi
 	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs --json build/bench/json)
 
-soak: setup ## the long tests, an hour and more
+soak: setup ## the long tests, and bare machines: some hours
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory fresh-test)
 
 # With ARGS only those brokers: make brokers-test ARGS="mochi artemis". What cannot be installed is left out.
 brokers-test: setup ## one suite at each MQTT 5 broker that can be installed, into docs/brokers.md; at first half an hour
 	@$(BIN)/python -m tests.brokers run $(ARGS)
+
+# Debian 12 and 13 in folders, amd64 as root and as a user without sudo, arm64 and armhf emulated; as root.
+# With ARGS some machines, or shorter: make fresh-test ARGS="--quick debian-12-user"; ARGS=--list lists them.
+fresh-test: setup ## README's commands on bare machines, into docs/machines.md; two hours and more
+	@$(BIN)/python -m tests.fresh $(ARGS)
 
 # In a process of its own as well: its Spark session has Kafka's connector.
 kafka-test: spark-setup ## the tests with a real Kafka, five minutes; fetches 50 MiB of it by Maven
@@ -129,6 +135,10 @@ wheel: setup ## build dist/tidegate-*.whl
 
 deb: setup ## build dist/tidegate_*.deb for this machine; ARCH=arm64, armhf or amd64 for another one
 	@$(BIN)/python .ci/deb.py $(if $(ARCH),--arch $(ARCH)) $(ARGS)
+
+# Compiled modules of all are inside, for the Pythons of Debian 12 and 13; fetches cross-compilers.
+deb-all: setup ## build the .deb of amd64, arm64 and armhf with compiled modules, ten minutes
+	@for arch in amd64 arm64 armhf; do $(BIN)/python .ci/deb.py --arch $$arch --compile $(ARGS) || exit 1; done
 
 # Debian in a folder, booted with a systemd of its own where this machine can do that.
 deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of its own; as root

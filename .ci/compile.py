@@ -2,11 +2,18 @@
 finds it.
 
     .venv/bin/python .ci/compile.py [--if-needed] [--jobs N]
+    .venv/bin/python .ci/compile.py --headers FOLDER --into FOLDER
+
+With --headers for another Python or machine than this one, for the Debian package: the folder has
+what Debian's libpython3.X-dev and libpython3.X-minimal of that machine have, and the compiler is
+the one that these name (.ci/setup-cross.sh brings all of it).
 
 Rules
 - What is compiled are the very sources, prepared as for_mypyc.py says.
 - All of it is put in place at once, when it is whole: interrupted anywhere, what was there stays.
 - A file for each module, so that a small board has the memory, and so that processors share them.
+- For another Python the C is the one of this Python, compiled with that one's headers: mypyc's own
+  library has what differs, and older C uses nothing that newer Pythons lack (tests/fresh runs it).
 """
 
 from __future__ import annotations
@@ -25,7 +32,10 @@ from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
+
+# sysconfig, and with it mypyc, says of another Python what this module of its build says.
+BUILD_VARIABLES = "_PYTHON_SYSCONFIGDATA_NAME"
 
 try:
     # Before mypyc, which takes distutils otherwise; Python 3.12 has none.
@@ -43,10 +53,10 @@ from for_mypyc import CompileError, prepared  # noqa: E402
 from gateway.host.compiled import (  # noqa: E402
     LIST,
     PACKAGE,
-    SUFFIX,
     VARIABLE,
     Form,
     digest,
+    folder_name,
     folder_of,
     found,
     list_text,
@@ -185,20 +195,42 @@ print(*(sys.modules[name].__file__ for name in ours), sep="\\n")
 """
 
 
+class Target(NamedTuple):
+    """The Python that it is compiled for, and where it goes."""
+
+    includes: tuple[Path, ...]
+    place: Path
+
+    @property
+    def suffix(self) -> str:
+        """Of files that this Python loads."""
+        return str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compile what every message goes through.")
     parser.add_argument("--if-needed", action="store_true", help="only if it was not, or is stale")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
+    parser.add_argument("--headers", type=Path, help="of another Python (with --into)")
+    parser.add_argument("--into", type=Path, help="the folder that gets its own inside")
     arguments = parser.parse_args()
+    if (arguments.headers is None) != (arguments.into is None):
+        parser.error("--headers and --into go together")
+    if arguments.headers is not None and BUILD_VARIABLES not in os.environ:
+        return again_as(arguments.headers)
+    if arguments.headers is not None:
+        target = other_target(arguments.headers, arguments.into)
+    else:
+        target = Target((Path(sysconfig.get_path("include")),), folder_of(PACKAGE))
     if arguments.if_needed and found({})[0] is Form.COMPILED and was_made_this_way():
         print("compile: what is compiled is of these very sources")
         return 0
     began = time.monotonic()
     try:
-        count = compile_all(arguments.jobs)
+        count = compile_all(arguments.jobs, target)
     except (CompileError, OSError) as error:
         print(f"compile: {error}", file=sys.stderr)
-        if (
+        if arguments.headers is None and (
             shutil.which("gcc") is None
             or not Path(sysconfig.get_path("include"), "Python.h").exists()
         ):
@@ -210,6 +242,30 @@ def main() -> int:
     took = time.monotonic() - began
     print(f"compile: {count} modules in {took:.0f} s; {VARIABLE}=no runs the sources")
     return 0
+
+
+# Another Python
+
+
+def again_as(headers: Path) -> int:
+    """The same command, in which sysconfig speaks of the Python that the headers are of."""
+    (said,) = headers.glob("usr/lib/python3.*/_sysconfigdata__[!l]*.py")
+    with TemporaryDirectory(prefix="tidegate-target-") as temporary:
+        shutil.copy(said, Path(temporary, "tidegate_target.py"))
+        return subprocess.run(
+            [sys.executable, *sys.argv],
+            env={**os.environ, BUILD_VARIABLES: "tidegate_target", "PYTHONPATH": temporary},
+            check=False,
+        ).returncode
+
+
+def other_target(headers: Path, into: Path) -> Target:
+    (python,) = headers.resolve().glob("usr/include/python3.*")
+    place = into.resolve() / folder_name(str(sysconfig.get_config_var("EXT_SUFFIX")))
+    return Target((python, python.parent), place)
+
+
+# This one
 
 
 def recipe() -> str:
@@ -232,7 +288,7 @@ def modules() -> dict[str, Path]:
     return {f"{PACKAGE.name}.{name}": PACKAGE / (name.replace(".", "/") + ".py") for name in names}
 
 
-def compile_all(jobs: int) -> int:
+def compile_all(jobs: int, target: Target) -> int:
     """How many modules were compiled, into their place."""
     sources = modules()
     # As they are now: what is edited meanwhile is not what is compiled.
@@ -242,8 +298,8 @@ def compile_all(jobs: int) -> int:
         paths = copied(sources, work)
         with chdir(work):
             extensions = translated(paths)
-            build(extensions, jobs)
-        put(work, extensions, sources, digests)
+            build(extensions, jobs, target)
+        put(work, extensions, sources, digests, target)
     return len(sources)
 
 
@@ -285,13 +341,13 @@ def translated(paths: list[str]) -> list[Any]:
         raise CompileError(f"mypyc refused the sources:\n{said.getvalue().strip()}") from end
 
 
-def build(extensions: list[Any], jobs: int) -> None:
+def build(extensions: list[Any], jobs: int, target: Target) -> None:
     """Compile and link, `jobs` files at once."""
     todo = [(each, source) for each in extensions for source in each.sources]
     with ThreadPoolExecutor(jobs) as pool:
-        for done, _ in enumerate(pool.map(lambda one: compiled(*one), todo), 1):
+        for done, _ in enumerate(pool.map(lambda one: compiled(*one, target), todo), 1):
             progress(done, len(todo))
-        list(pool.map(link, extensions))
+        list(pool.map(lambda each: link(each, target), extensions))
 
 
 def progress(done: int, all_of_them: int) -> None:
@@ -300,8 +356,8 @@ def progress(done: int, all_of_them: int) -> None:
         print(f"compile: {done} of {all_of_them} files", end=end, flush=True)
 
 
-def compiled(extension: Any, source: str) -> None:
-    folders = [*extension.include_dirs, sysconfig.get_path("include")]
+def compiled(extension: Any, source: str, target: Target) -> None:
+    folders = [*extension.include_dirs, *target.includes]
     command = [
         *shlex.split(sysconfig.get_config_var("CC")),
         *shlex.split(sysconfig.get_config_var("CFLAGS")),
@@ -317,10 +373,10 @@ def compiled(extension: Any, source: str) -> None:
     run(command)
 
 
-def link(extension: Any) -> None:
+def link(extension: Any, target: Target) -> None:
     command = shlex.split(sysconfig.get_config_var("LDSHARED"))
     objects = map(object_of, extension.sources)
-    run([*command, "-s", *objects, "-o", extension.name + SUFFIX])
+    run([*command, "-s", *objects, "-o", extension.name + target.suffix])
 
 
 def object_of(source: str) -> str:
@@ -329,24 +385,31 @@ def object_of(source: str) -> str:
 
 def run(command: list[str], cwd: Path | None = None) -> str:
     """What it says, on its standard output."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    except FileNotFoundError as error:
+        raise CompileError(f"{command[0]} is missing") from error
     if done.returncode:
         raise CompileError(f"{command[0]} failed:\n{done.stderr.strip()[-2000:]}")
     return done.stdout
 
 
 def put(
-    work: Path, extensions: list[Any], sources: dict[str, Path], digests: dict[str, str]
+    work: Path,
+    extensions: list[Any],
+    sources: dict[str, Path],
+    digests: dict[str, str],
+    target: Target,
 ) -> None:
     """In place of what was there, at once."""
-    place = folder_of(PACKAGE)
-    place.parent.mkdir(exist_ok=True)
+    place = target.place
+    place.parent.mkdir(parents=True, exist_ok=True)
     new, old = place.with_name(f"{place.name}.new"), place.with_name(f"{place.name}.old")
     for folder in (new, old):
         shutil.rmtree(folder, ignore_errors=True)
     new.mkdir()
     for each in extensions:
-        shutil.copy(work / (each.name + SUFFIX), new)
+        shutil.copy(work / (each.name + target.suffix), new)
     library = next(each.name for each in extensions if each.name not in sources)
     (new / LIST).write_text(list_text([library, *sources], digests))
     (new / MADE_BY).write_text(recipe())

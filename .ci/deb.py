@@ -1,6 +1,6 @@
 """Builds dist/tidegate_VERSION_ARCHITECTURE.deb: the gateway with the Python packages it needs.
 
-    python .ci/deb.py [--arch amd64|arm64|armhf] [--version VERSION]
+    python .ci/deb.py [--arch amd64|arm64|armhf] [--compile] [--version VERSION]
 
 Rules
 - The versions inside are the tested ones, by .ci/requirements-gateway.lock and the hashes that it
@@ -10,7 +10,9 @@ Rules
   the upgrade of Debian 12 to 13. Wheels are downloaded, never compiled, so that any machine builds
   for all architectures.
 - What every message goes through is inside compiled too, if it was compiled here: for this Python
-  and machine. For others, and if it cannot be loaded there, the sources run.
+  and machine. With --compile it is compiled for that architecture and the Pythons of Debian, by a
+  cross-compiler (.ci/setup-cross.sh). For others, and if it cannot be loaded there, the sources
+  run.
 - Two files of one name must be the same file, or the build stops.
 """
 
@@ -44,6 +46,7 @@ PYTHONS = (
     "3.12",
     "3.13",
 )  # Debian 12, Ubuntu 24.04, Debian 13; .ci/deb/control says so too
+DEBIANS = {"3.11": "bookworm", "3.13": "trixie"}  # whose headers are to be had for all
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "armhf": "armv7l"}
 # glibc of Debian 12 is 2.36.
 PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_31")
@@ -63,10 +66,11 @@ class BuildError(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the Debian package.")
     parser.add_argument("--arch", choices=MACHINES, default=this_architecture())
+    parser.add_argument("--compile", action="store_true", help="for all Pythons of Debian")
     parser.add_argument("--version", default=project()["version"])
     arguments = parser.parse_args()
     try:
-        built = build(arguments.arch, arguments.version)
+        built = build(arguments.arch, arguments.version, with_compiled=arguments.compile)
     except BuildError as error:
         print(f"deb: {error}", file=sys.stderr)
         return 1
@@ -94,7 +98,7 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def build(architecture: str, version: str) -> Path:
+def build(architecture: str, version: str, *, with_compiled: bool = False) -> Path:
     if shutil.which("dpkg-deb") is None:
         raise BuildError("dpkg-deb is missing; it is there on every Debian")
     with TemporaryDirectory(prefix="tidegate-deb-") as temporary:
@@ -102,7 +106,10 @@ def build(architecture: str, version: str) -> Path:
         root.mkdir()
         for wheel in wheels(architecture, work):
             unpack(wheel, root / INSIDE)
-        add_compiled(root / INSIDE, architecture)
+        if with_compiled:
+            compile_for(architecture, work, root / INSIDE)
+        else:
+            add_compiled(root / INSIDE, architecture)
         add_files(root)
         add_control(root, architecture, version)
         DIST.mkdir(exist_ok=True)
@@ -185,6 +192,16 @@ def add_compiled(inside: Path, architecture: str) -> None:
     if architecture == this_architecture() and found({})[0] is Form.COMPILED:
         folder = folder_of(PACKAGE)
         shutil.copytree(folder, inside / folder.relative_to(PACKAGE.parent))
+
+
+def compile_for(architecture: str, work: Path, inside: Path) -> None:
+    """For each Python of Debian there; what was compiled here is neither looked at nor changed."""
+    place = inside / folder_of(PACKAGE).parent.relative_to(PACKAGE.parent)
+    for python, release in DEBIANS.items():
+        headers = work / "headers" / python
+        run("bash", SCRIPTS.parent / "setup-cross.sh", architecture, release, python, headers)
+        compiling = (sys.executable, SCRIPTS.parent / "compile.py")
+        run(*compiling, "--headers", headers / "root", "--into", place)
 
 
 def add_files(root: Path) -> None:

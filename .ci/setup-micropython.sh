@@ -9,8 +9,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# shellcheck source=.ci/debian-archive.sh
+source .ci/debian-archive.sh
+
 readonly SUITE=trixie
-readonly KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 VENV=$PWD/.venv
 ROOT=$VENV/micropython
 PROGRAM=$VENV/bin/micropython
@@ -21,29 +23,6 @@ say() { printf 'micropython-setup: %s\n' "$*"; }
 give_up() { # why
     say "$1: boards of the kind unix will not be tested"
     exit 0
-}
-
-# Debian's own mirror of this machine, not that of its security updates.
-mirror() {
-    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' 'Created-By: Packages' |
-        awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
-}
-
-fetch() { # mirror, folder
-    local apt=$2/apt
-    mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
-    touch "$apt/status"
-    echo "deb [signed-by=$KEYS] $1 $SUITE main" >"$apt/sources.list"
-    local options=(
-        -o "Dir::Etc::SourceList=$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
-        -o "Dir::State=$apt/state" -o "Dir::State::Status=$apt/status" -o "Dir::Cache=$apt/cache"
-        -o APT::Sandbox::User= -o Acquire::Languages=none -o Acquire::Retries=2
-        -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
-    )
-    apt-get "${options[@]}" update
-    apt-get "${options[@]}" -y --download-only --no-install-recommends install micropython
-    local package
-    for package in "$apt"/cache/archives/*.deb; do dpkg-deb -x "$package" "$2/root"; done
 }
 
 # By the C library that it was built for.
@@ -63,7 +42,7 @@ EOF
 install_it() { # mirror
     local folder=$VENV/micropython-new
     rm -rf "$folder"
-    fetch "$1" "$folder"
+    unpack_from_archive "$1" "$SUITE" "$(dpkg --print-architecture)" "$folder" install micropython
     rm -rf "$ROOT"
     mv "$folder/root" "$ROOT"
     rm -rf "$folder"

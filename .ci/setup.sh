@@ -71,6 +71,13 @@ find_python() {
         "type  make setup PYTHON=/path/to/python3.11  with one that you installed yourself."
 }
 
+check_board() {
+    if [[ $(uname -m) == armv6l ]]; then
+        fail 69 "this board (ARMv6: Raspberry Pi 1, Zero, Zero W) cannot run Tidegate: a package that it needs has no build for it." \
+            "Any Raspberry Pi from 2 on, and the Zero 2 W, can."
+    fi
+}
+
 check_place() {
     if [[ ! -w . ]]; then
         fail 77 "$PWD cannot be written by $(id -un)." "Clone the repository to a folder of your own."
@@ -231,6 +238,7 @@ main() {
         if [[ ${COMPILE:-} == must ]]; then compile_modules; fi
         return
     fi
+    check_board
     check_place
     exec 9<"${BASH_SOURCE[0]}"
     flock 9 # two make commands at once: the second waits, and finds everything done

@@ -60,7 +60,11 @@ class _Finder:
 
 def folder_of(package: Path) -> Path:
     """Where compiled modules for this Python on this machine are."""
-    return package / "host" / "compiled_modules" / SUFFIX.removesuffix(".so").strip(".")
+    return package / "host" / "compiled_modules" / folder_name(SUFFIX)
+
+
+def folder_name(suffix: str) -> str:
+    return suffix.removesuffix(".so").strip(".")
 
 
 def digest(source: Path) -> str:

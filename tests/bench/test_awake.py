@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def test_without_the_device_it_is_said_what_it_takes(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="not run: gcc is missing")
 def test_the_matrix_ends_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

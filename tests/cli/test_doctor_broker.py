@@ -76,6 +76,9 @@ def tls_lines(certificates: Certificates, certificate: Path) -> list[str]:
 
 
 def readable(certificates: Certificates) -> None:
+    """For the user that root's mosquitto becomes."""
+    if os.geteuid() != 0:
+        return
     for path in (*certificates.folder.iterdir(), certificates.folder, *certificates.folder.parents):
         if path.owner() == "root" and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o044 | (0o011 if path.is_dir() else 0))

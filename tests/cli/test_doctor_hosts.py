@@ -195,7 +195,7 @@ def test_a_limit_that_is_too_small_is_named(
     tmp_path: Path, number: int, value: int, said: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gateway", "doctor", "--only", "limits"],
+        [sys.executable, "-m", "gateway", "doctor", "--only", "limits", "--set", "admin.listen="],
         cwd=tmp_path,
         env=environment_with({}),
         capture_output=True,

@@ -37,6 +37,10 @@ def run_in_own_network(module: str, story: str) -> None:
             "tests of a network that comes and goes have one of their own: run them as root or "
             f"allow user namespaces ({ran.stderr.strip()})"
         )
+    if "No such file or directory: 'ip'" in ran.stderr:
+        raise NoNetworkError("ip is missing: sudo apt-get install iproute2")
+    if "NoNetworkError: " in ran.stderr:
+        raise NoNetworkError(ran.stderr.strip().rpartition("NoNetworkError: ")[2])
     assert ran.returncode == 0, ran.stderr
 
 

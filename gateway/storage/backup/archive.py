@@ -118,16 +118,20 @@ class Owner:
 
 
 class _Member(tarfile.TarInfo):
-    """What may be in the archive; else tarfile would read extensions of any size into memory."""
+    """What may be in the archive; else tarfile would read extensions of any size into memory.
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        member = super().frombuf(buf, encoding, errors)
-        is_extension = member.type == tarfile.XHDTYPE
-        if not is_extension and member.type != tarfile.REGTYPE:
-            raise ValueError(f"unexpected {member.name[:100]!r}, which is no plain file")
-        if member.size < 0 or (is_extension and member.size > _EXTENSION_BYTES_MAX):
-            raise ValueError(f"unexpected {member.name[:100]!r} of {member.size} bytes")
+    Each header that was read comes to `_proc_member`, "which can be overridden in a subclass" (a
+    comment of tarfile's). Some Pythons, Debian 12's with its security updates among them, do not
+    call `frombuf`.
+    """
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Self:
+        is_extension = self.type == tarfile.XHDTYPE
+        if not is_extension and self.type != tarfile.REGTYPE:
+            raise ValueError(f"unexpected {self.name[:100]!r}, which is no plain file")
+        if self.size < 0 or (is_extension and self.size > _EXTENSION_BYTES_MAX):
+            raise ValueError(f"unexpected {self.name[:100]!r} of {self.size} bytes")
+        member: Self = super()._proc_member(archive)  # type: ignore[misc] # not in its types
         return member
 
 

@@ -3,7 +3,9 @@
 - No thread and no polling while it is open: the file descriptor is non-blocking, and the loop says
   when it can be read or written. Only opening and closing have a thread, for they can hang.
 - No other program gets it: it is locked (flock), which others may check, and marked exclusive
-  (TIOCEXCL), which the kernel enforces for all but root.
+  (TIOCEXCL), which the kernel enforces for all but root. The mark stays until the last program has
+  closed it: a pseudo-terminal, which whoever is at its other end keeps open, is not marked, or a
+  gateway that was killed would find it busy.
 - DTR and RTS are both on, as the kernel sets them when a port is opened, and stay on when it is
   closed (no HUPCL): the reset circuits of ESP32 boards act on one of the two alone. Not possible:
   boards that reset on any rise of DTR (Arduino) do so when their port is opened for the first
@@ -30,6 +32,7 @@ from gateway.transports.serial.line import LineCallbacks, PortOptions, short_nam
 
 READ_BYTES_MAX = 4096
 READS_PER_TURN = 4
+PSEUDO_TERMINALS = range(136, 144)  # major numbers, by the kernel's devices.txt
 CLOSE_AGAIN_S = 1.0
 UNPLUGGED = "it was unplugged"
 
@@ -81,13 +84,18 @@ def _open(options: PortOptions) -> _Opened:
 
 def _configure(fd: int) -> None:
     """What pyserial does not do."""
-    with suppress(OSError):
-        fcntl.ioctl(fd, termios.TIOCEXCL)
+    if not is_pseudo_terminal(fd):
+        with suppress(OSError):
+            fcntl.ioctl(fd, termios.TIOCEXCL)
     attributes = termios.tcgetattr(fd)
     attributes[2] &= ~termios.HUPCL
     # Else nothing to read would look like the end of the port.
     attributes[6][termios.VMIN], attributes[6][termios.VTIME] = 1, 0
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def is_pseudo_terminal(fd: int) -> bool:
+    return os.major(os.fstat(fd).st_rdev) in PSEUDO_TERMINALS
 
 
 def _discard(opened: _Opened) -> None:
@@ -98,6 +106,8 @@ def _close(fd: int) -> None:
     """Without waiting for what was written, which the kernel would else do for half a minute."""
     with suppress(OSError, termios.error):
         termios.tcflush(fd, termios.TCOFLUSH)
+    with suppress(OSError):
+        fcntl.ioctl(fd, termios.TIOCNXCL)  # another program, root's, may have it open and keep it
     with suppress(OSError):
         os.close(fd)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.service.debian_folder import REPOSITORY, DebianFolder, run, why_no_boot, why_not
 from tests.support import revision_before
+from tests.support.debian_folder import REPOSITORY, DebianFolder, run, why_no_boot, why_not
 
 pytestmark = pytest.mark.soak
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import logging
 import os
 import pwd
 import stat
+import struct
 import subprocess
 import sys
 import termios
@@ -38,6 +40,7 @@ from tests.transports.conftest import Run
 from tests.transports.eventually import eventually
 
 MESSAGE = encode(Pingreq())
+TIOCGEXCL = 0x80045440  # Linux; not in Python's termios
 
 
 @dataclass
@@ -172,22 +175,45 @@ def test_a_port_is_set_as_the_configuration_says(run: Run) -> None:
     run(story())
 
 
-def test_nobody_else_can_open_a_port_that_is_ours(run: Run) -> None:
+def test_nobody_else_can_open_a_port_that_is_ours(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serial_device, "is_pseudo_terminal", lambda fd: False)
+
     async def story() -> None:
         with terminal() as (_, port):
             os.chmod(port, 0o666)  # noqa: PTH101
             command = ["/bin/sh", "-c", 'exec 3<>"$0"', port]
             user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
-            # Root may; so it is tried by somebody else.
-            attempt = lambda: subprocess.run(  # noqa: E731
-                command, user=user, cwd="/", capture_output=True, text=True, check=False
-            )
+
+            def attempt() -> subprocess.CompletedProcess[str]:
+                """Root may; so it is tried by somebody else."""
+                return subprocess.run(
+                    command, user=user, cwd="/", capture_output=True, text=True, check=False
+                )
+
             assert (await asyncio.to_thread(attempt)).returncode == 0
             async with linked(on(port)) as heard:
                 await eventually(lambda: heard.link.is_open, "open")
                 refused = await asyncio.to_thread(attempt)
                 assert refused.returncode != 0
                 assert os.strerror(errno.EBUSY) in refused.stderr
+            await eventually(lambda: attempt().returncode == 0, "closed")
+
+    run(story())
+
+
+def test_a_pseudo_terminal_whose_gateway_was_killed_can_be_opened_by_the_next(run: Run) -> None:
+    """Its other end is open all the time, so the kernel would keep the mark of the one before."""
+
+    async def story() -> None:
+        with terminal() as (_, port):
+            async with linked(on(port)) as heard:
+                await eventually(lambda: heard.link.is_open, "open")
+                fd = os.open(port, os.O_RDWR | os.O_NOCTTY)
+                is_marked = struct.unpack("i", fcntl.ioctl(fd, TIOCGEXCL, bytes(4)))[0]
+                os.close(fd)
+                assert not is_marked
 
     run(story())
 

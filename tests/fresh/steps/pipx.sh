@@ -1,0 +1,4 @@
+cd ~/tidegate
+pipx install .
+pipx ensurepath
+bash -l /srv/fresh/gateway.sh

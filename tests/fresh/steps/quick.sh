@@ -1,0 +1,3 @@
+cd ~/tidegate
+unset PYTHONUNBUFFERED
+PYTEST_ADDOPTS=-rs make quick
