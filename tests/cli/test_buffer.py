@@ -346,6 +346,14 @@ def test_export_replaces_nothing_unless_forced(folder: Path) -> None:
     assert len(exported((folder / "out").read_text())) == 1
 
 
+def test_a_device_stays_when_it_takes_no_export(folder: Path) -> None:
+    store(folder / "s" / "journal", [new_reading()])
+    (folder / "out").symlink_to("/dev/full")
+    done = buffer(folder, "export", "--output", "out", "--force")
+    assert done.returncode == 73
+    assert (folder / "out").is_symlink()
+
+
 def test_a_folder_that_is_missing_is_named(folder: Path) -> None:
     store(folder / "s" / "journal", [new_reading()])
     done = buffer(folder, "export", "--output", "a/out")

@@ -57,7 +57,8 @@ def to_file(
                 count = export(file.write)
                 file.flush()
             except BaseException:
-                path.unlink(missing_ok=True)
+                if path.is_file():  # and no device or pipe
+                    path.unlink()
                 raise
     except FileExistsError:
         message = f"{path} is there already; --force replaces it"
