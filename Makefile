@@ -68,6 +68,7 @@ test: setup ## all tests but the soak tests, twenty minutes; ARGS="-k name" for 
 	@bash .ci/browser.sh
 	@bash .ci/setup-types.sh
 	@bash .ci/setup-micropython.sh
+	@bash .ci/setup-docs.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
 	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test spark-test-if-wanted kafka-test-if-there)

@@ -23,6 +23,7 @@ run() { # its name, the command
 mapfile -t changed < <({ git diff --name-only "${BASE:-HEAD}" -- && git ls-files --others --exclude-standard; } | sort -u)
 python=() tests=()
 for file in "${changed[@]}"; do
+    if [[ $file == *.md && -e $file && " ${tests[*]} " != *" tests/docs "* ]]; then tests+=(tests/docs tests/house/test_documents.py); fi
     [[ $file == *.py && -e $file ]] || continue
     python+=("$file")
     case $file in

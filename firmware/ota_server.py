@@ -60,6 +60,7 @@ SHOWN_LENGTH_MAX = 400
 IMAGE_BYTES_MAX = 256 << 10  # app/ota.py
 WITHDRAW_S = 2.0  # without another manifest
 EXIT_UNAVAILABLE = 69
+NOT_INSTALLED = "is not installed:  make setup, then .venv/bin/python in place of this one"
 EXIT_DATA = 65
 
 
@@ -281,8 +282,10 @@ async def run(server: OtaServer, asked: argparse.Namespace) -> None:
 
 def host_and_port(text: str) -> tuple[str, int]:
     host, colon, port = text.removeprefix("mqtt://").partition(":")
-    if not host or (colon and not (port.isdecimal() and 0 < int(port) <= PORT_MAX)):
+    if not host or (colon and not port.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text} is no HOST or HOST:PORT")
+    if colon and not 0 < int(port[:6]) <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"port {port[:20]} is none from 1 to {PORT_MAX}")
     return host, int(port or MQTT_PORT)
 
 
@@ -333,7 +336,7 @@ def main() -> int:
     try:
         asyncio.run(run(server, asked))
     except ModuleNotFoundError as error:
-        print(f'{error.name} is not installed:  pip install "tidegate[demo]"', file=sys.stderr)
+        print(f"{error.name} {NOT_INSTALLED}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     except OSError as error:  # of a file; the network's are MqttError
         print(f"{error.filename or asked.ca_file}: {error.strerror or error}", file=sys.stderr)

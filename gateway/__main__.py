@@ -17,6 +17,7 @@ from importlib import import_module
 from gateway.app.exit_codes import ExitCode
 from gateway.cli import output
 from gateway.cli.parsing import parser_for
+from gateway.cli.verbs import VERBS
 from gateway.host import inherited
 from gateway.host.version import version
 
@@ -69,7 +70,8 @@ def _obey(argv: Sequence[str]) -> int:
     if arguments.verb is None:
         parser.print_help(sys.stderr)
         return ExitCode.USAGE
-    code = import_module(f"gateway.cli.{arguments.verb}").run(arguments)
+    verb = next(verb for verb in VERBS if verb.name == arguments.verb)
+    code = import_module(verb.module).run(arguments)
     assert isinstance(code, int)
     return code
 

@@ -1,4 +1,4 @@
-"""`python -m hil`: scenarios on boards, and a report. docs/hil.md tells of it."""
+"""`python -m hil`: scenarios on boards, and a report. docs/hil.md describes it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from hil.scenarios.scenario import Scenario
 
 OK, FAILED, USAGE, UNAVAILABLE, CONFIGURATION = 0, 1, 2, 69, 78
 REPORT = Path("build", "hil")
+PORT_MAX, JOBS_MAX = 65_535, 100
 MARKS = {
     Outcome.PASSED: "ok",
     Outcome.FAILED: "FAILED",
@@ -55,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--require", action="append", default=[], metavar="ID",
                       help="fail if this board is not there; may be given again")  # fmt: skip
     made.add_argument("--seed", type=int, help="of all dice; default: another one each time")
-    made.add_argument("--jobs", type=int, default=JOBS, metavar="N",
+    made.add_argument("--jobs", type=_jobs, default=JOBS, metavar="N",
                       help=f"runs at once; default: {JOBS}")  # fmt: skip
     made.add_argument("--report", type=Path, default=REPORT, metavar="FOLDER",
                       help=f"default: {REPORT}")  # fmt: skip
@@ -72,20 +73,28 @@ def parser() -> argparse.ArgumentParser:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+    if not host or not port.isdecimal():
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, got {text!r}")
+    if not 0 < int(port[:6]) <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to {PORT_MAX}, got {port[:20]!r}")
     return host, int(port)
 
 
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:6]) <= JOBS_MAX:
+        raise argparse.ArgumentTypeError(f"expected 1 to {JOBS_MAX}, got {text[:20]!r}")
+    return int(text)
+
+
 def main() -> int:
-    asked = parser().parse_args()
+    arguments = parser().parse_args()
     try:
-        campaign = campaign_of(asked)
-        if asked.list:
+        campaign = campaign_of(arguments)
+        if arguments.list:
             show(campaign)
             return OK
         find_mosquitto()
-        return asyncio.run(run(campaign, asked.report))
+        return asyncio.run(run(campaign, arguments.report))
     except MistakesError as mistakes:
         sys.stderr.write(f"{mistakes}\n")
         return CONFIGURATION
@@ -99,35 +108,39 @@ def main() -> int:
         return FAILED
 
 
-def campaign_of(asked: argparse.Namespace) -> Campaign:
-    boards, scenarios = inventory.read(asked.bench), scenario.scenarios_in(asked.scenarios)
+def campaign_of(arguments: argparse.Namespace) -> Campaign:
+    boards, scenarios = inventory.read(arguments.bench), scenario.scenarios_in(arguments.scenarios)
     board_names = [board.spec.id for board in boards]
-    _require_known("board", [*asked.board, *asked.require], board_names)
-    _require_known("scenario", asked.scenario, [one.name for one in scenarios])
-    if (asked.gateway is None) != (asked.broker is None):
+    _require_known("board", [*arguments.board, *arguments.require], board_names)
+    _require_known("scenario", arguments.scenario, [one.name for one in scenarios])
+    if (arguments.gateway is None) != (arguments.broker is None):
         raise UsageError("--gateway and --broker go together")
-    if asked.jobs < 1:
+    if arguments.jobs < 1:
         raise UsageError("--jobs: at least 1")
-    command = tuple(asked.gateway_command.split())
-    elsewhere = None if asked.gateway is None else Elsewhere(asked.gateway, asked.broker)
+    command = tuple(arguments.gateway_command.split())
+    elsewhere = (
+        None if arguments.gateway is None else Elsewhere(arguments.gateway, arguments.broker)
+    )
     return Campaign(
-        boards=[board for board in boards if not asked.board or board.spec.id in asked.board],
-        scenarios=[one for one in scenarios if _is_wanted(one, asked)],
-        seed=secrets.randbelow(10**9) if asked.seed is None else asked.seed,
-        folder=(asked.report / "runs").absolute(),
-        bench=asked.bench,
-        jobs=asked.jobs,
-        required=frozenset(asked.require),
-        keeps_all=asked.keep,
+        boards=[
+            board for board in boards if not arguments.board or board.spec.id in arguments.board
+        ],
+        scenarios=[one for one in scenarios if _is_wanted(one, arguments)],
+        seed=secrets.randbelow(10**9) if arguments.seed is None else arguments.seed,
+        folder=(arguments.report / "runs").absolute(),
+        bench=arguments.bench,
+        jobs=arguments.jobs,
+        required=frozenset(arguments.require),
+        keeps_all=arguments.keep,
         elsewhere=elsewhere,
         **({"gateway_command": command} if command else {}),
     )
 
 
-def _is_wanted(one: Scenario, asked: argparse.Namespace) -> bool:
-    if asked.scenario:
-        return one.name in asked.scenario
-    return one.is_quick or not asked.quick
+def _is_wanted(one: Scenario, arguments: argparse.Namespace) -> bool:
+    if arguments.scenario:
+        return one.name in arguments.scenario
+    return one.is_quick or not arguments.quick
 
 
 def _require_known(what: str, wanted: list[str], known: list[str]) -> None:
@@ -155,17 +168,17 @@ async def run(campaign: Campaign, folder: Path) -> int:
     # Asked to end it takes boards, gateways and brokers with it, as at Ctrl-C.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     sys.stdout.write(f"seed {campaign.seed}\n")
-    results = await perform(campaign, tell)
+    results = await perform(campaign, print_result)
     seconds = time.monotonic() - began
     page = write(folder, campaign, results, seconds)
-    sum_up(results, seconds)
+    print_summary(results, seconds)
     sys.stdout.write(f"{page}\n")
     is_failed = any(result.outcome is Outcome.FAILED for result in results)
     is_empty = not any(result.outcome is Outcome.PASSED for result in results)
     return FAILED if is_failed or is_empty else OK
 
 
-def tell(result: Result) -> None:
+def print_result(result: Result) -> None:
     if result.outcome is Outcome.NOT_FOR:
         return
     what = f"{result.seconds:5.1f} s" if result.seconds else ""
@@ -175,7 +188,7 @@ def tell(result: Result) -> None:
     sys.stdout.flush()
 
 
-def sum_up(results: list[Result], seconds: float) -> None:
+def print_summary(results: list[Result], seconds: float) -> None:
     counts = [
         f"{count} {outcome}"
         for outcome in Outcome

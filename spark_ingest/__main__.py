@@ -23,6 +23,7 @@ VERBS = (
     "doctor",
     "init",
     "check",
+    "unit",
     "segments",
     "report",
     "demo",

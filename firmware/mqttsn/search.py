@@ -8,6 +8,7 @@ Rules
   does not ask at once; later ones after twice the pause each, up to PAUSE_MS_MAX.
 - A gateway is known until it has missed ADVERTISED_MAX of its own ADVERTISEs; by GWINFO, which does
   not say, as long as by one an hour.
+- An address is as the port has it: a tuple, on the Unix port octets. `Udp` takes both.
 - GWINFO with an address is another node's and passed over: 1.2 has no layout for that address.
 
 Limits: GATEWAYS_MAX gateways; with one more the one is forgotten that would be the first.
@@ -81,8 +82,9 @@ class Search:
 
 def find(group: tuple[str, int], limit_ms: int = 60_000, more_ms: int = 500) -> "list[Any]":
     """Addresses of gateways, in order of their ids; waits for more when one has answered."""
-    from socket import AF_INET, SOCK_DGRAM, socket  # here: not every board has it
+    from socket import AF_INET, SOCK_DGRAM, getaddrinfo, socket  # here: not every board has it
 
+    to = getaddrinfo(*group)[0][-1]
     search = Search(getrandbits)
     asking: Any = socket(AF_INET, SOCK_DGRAM)
     try:
@@ -92,7 +94,7 @@ def find(group: tuple[str, int], limit_ms: int = 60_000, more_ms: int = 500) -> 
         while not search.gateways and ticks_diff(ticks_ms(), start) < limit_ms:
             now = ticks_ms()
             if search.due(ticks_diff(now, at)):
-                asking.sendto(_SEARCHGW, group)
+                asking.sendto(_SEARCHGW, to)
             at = now
             _hear(search, asking)
         start = ticks_ms()

@@ -24,10 +24,12 @@ _POLLIN = const(1)  # on every port
 
 
 class Udp:
-    def __init__(self, *addresses: tuple[str, int]) -> None:
-        """Gateways, as host and port, in the order in which they are to be tried."""
+    def __init__(self, *addresses: "tuple[str, int] | bytes") -> None:
+        """Gateways, as host and port or as `find` has them, in the order in which they are to be
+        tried. Without any, as where `find` found none, each use raises OSError(ETIMEDOUT).
+        """
         self._addresses = addresses
-        self.gateways = len(addresses)
+        self.gateways = len(addresses) or 1  # whose use raises
         self.index = 0  # of the one in use
         self.local_port = 0  # any; who keeps it over a deep sleep is known by it
         self._socket: Any = None
@@ -71,7 +73,13 @@ class Udp:
         except ImportError:
             from .cpython import socket
 
-        address = getaddrinfo(*self._addresses[self.index])[0][-1]
+        if not self._addresses:
+            from errno import ETIMEDOUT  # its number differs between ports
+
+            raise OSError(ETIMEDOUT)
+        address: Any = self._addresses[self.index]
+        if not isinstance(address, bytes):  # the Unix port's form of an address, of `find`
+            address = getaddrinfo(*address)[0][-1]
         opened: Any = socket(AF_INET, SOCK_DGRAM)
         self._poll: Any = poll()
         self._poll.register(opened, _POLLIN)

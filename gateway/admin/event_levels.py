@@ -43,6 +43,9 @@ DROPPED: dict[Reason, EventLevel] = {
         INFO, "add it to admission.listed, or permit new sensors for a while on the page"
     ),
     Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
+    Reason.HOST_TOPICS_FULL: EventLevel(
+        WARNING, "if its sensors are yours, raise limits.topics_per_host_max"
+    ),
     Reason.SUBSCRIPTIONS_FULL: EventLevel(WARNING, "raise limits.subscriptions_per_client_max"),
     Reason.STATE_NOT_SAVED: EventLevel(WARNING, "see to the disk of gateway.state_dir"),
     Reason.UNKNOWN_TOPIC_ID: EventLevel(INFO),

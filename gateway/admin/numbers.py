@@ -121,6 +121,8 @@ class JournalNumbers:
     sync_s_p50: float | None = None
     sync_s_p99: float | None = None
     sync_s_worst: float | None = None
+    sync_s_total: float = 0.0
+    syncs_timed: int = 0  # of which that is the sum
     in_per_s: float | None = None
     out_per_s: float | None = None
 

@@ -297,6 +297,8 @@ def journal_numbers(
         sync_s_p50=p50,
         sync_s_p99=p99,
         sync_s_worst=worst,
+        sync_s_total=sync_times.total_s,
+        syncs_timed=sync_times.count,
     )
 
 

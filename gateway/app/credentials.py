@@ -50,8 +50,14 @@ def read_credentials(settings: Settings) -> Credentials:
 
 def refuse_unusable(settings: Settings) -> None:
     """Raises LinkError as `read_credentials` does, also where systemd has not handed over its
-    credentials: what can be read is taken from where the operator puts them, and the rest is left
-    out.
+    credentials.
+    """
+    read_credentials(with_stored(settings))
+
+
+def with_stored(settings: Settings) -> Settings:
+    """Where systemd has not handed over its credentials: what can be read is taken from where the
+    operator puts them, and the rest is left out.
     """
     upstream, admin = settings.upstream, settings.admin
     cert_file, key_file = _at_hand(upstream.cert_file), _at_hand(upstream.key_file)
@@ -65,7 +71,7 @@ def refuse_unusable(settings: Settings) -> None:
         password_file=_at_hand(upstream.password_file),
     )
     admin = replace(admin, password_file=_at_hand(admin.password_file))
-    read_credentials(replace(settings, upstream=upstream, admin=admin))
+    return replace(settings, upstream=upstream, admin=admin)
 
 
 def _at_hand(path: Path | None) -> Path | None:

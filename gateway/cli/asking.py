@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlencode
 
-from gateway.config import HostPort
+from gateway.config import Configuration, HostPort
 
 PATIENCE_S = 3.0
 ANSWER_BYTES_MAX = 8 << 20  # a thousand clients are half a megabyte
@@ -22,24 +22,36 @@ def ask(
     listen: HostPort | None, path: str, schema: str, asked: Mapping[str, str | int] | None = None
 ) -> dict[str, Any]:
     """What it says on `path`. Raises NoAnswerError."""
-    if listen is None or listen.port == 0:
-        raise NoAnswerError("admin.listen names no port to ask")
-    address = reachable(listen)
-    try:
-        answer = _get(address, f"{path}?{urlencode(asked)}" if asked else path)
-    except (OSError, HTTPException) as error:
-        raise NoAnswerError(f"no gateway answers at http://{address}: {reason_of(error)}") from None
-    if not isinstance(answer, dict) or answer.get("schema") != schema:
-        raise NoAnswerError(f"what answers at http://{address} is no gateway of this release")
+    status, answer = _answer(listen, f"{path}?{urlencode(asked)}" if asked else path)
+    if status != HTTPStatus.OK or not isinstance(answer, dict) or answer.get("schema") != schema:
+        assert listen is not None
+        where = f"http://{reachable(listen)}"
+        raise NoAnswerError(f"what answers at {where} is no gateway of this release")
     return answer
 
 
-def ask_this(listen: HostPort | None, gateway_name: str, path: str, schema: str) -> dict[str, Any]:
-    """The same, of no gateway but the one with this name."""
+def ask_this(configuration: Configuration, path: str, schema: str) -> dict[str, Any]:
+    """The same, of no gateway but that of this configuration: by its name. Who has said neither
+    which it is nor where its files are means the one that runs.
+    """
+    listen, name = configuration.settings.admin.listen, configuration.settings.gateway.name
     answer = ask(listen, path, schema)
-    if answer.get("gateway") != gateway_name:
+    is_any = not {"gateway.name", "gateway.state_dir"} & configuration.origins.keys()
+    if not is_any and answer.get("gateway") != name:
         assert listen is not None
-        raise NoAnswerError(f"another gateway answers at http://{reachable(listen)}")
+        raise NoAnswerError(
+            f"another gateway answers at http://{reachable(listen)}, {answer.get('gateway')!r} "
+            f"instead of {name!r}"
+        )
+    return answer
+
+
+def health(listen: HostPort | None) -> dict[str, Any]:
+    """What it says on /healthz, with whatever status. Raises NoAnswerError."""
+    _, answer = _answer(listen, "/healthz")
+    if not isinstance(answer, dict) or "status" not in answer:
+        assert listen is not None
+        raise NoAnswerError(f"what answers at http://{reachable(listen)} is no gateway")
     return answer
 
 
@@ -51,7 +63,17 @@ def reachable(listen: HostPort) -> HostPort:
     return HostPort("127.0.0.1" if host.version == 4 else "::1", listen.port)
 
 
-def _get(address: HostPort, path: str) -> object:
+def _answer(listen: HostPort | None, path: str) -> tuple[int, object]:
+    if listen is None or listen.port == 0:
+        raise NoAnswerError("admin.listen names no port to ask")
+    address = reachable(listen)
+    try:
+        return _get(address, path)
+    except (OSError, HTTPException) as error:
+        raise NoAnswerError(f"no gateway answers at http://{address}: {reason_of(error)}") from None
+
+
+def _get(address: HostPort, path: str) -> tuple[int, object]:
     connection = HTTPConnection(address.host, address.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path)
@@ -60,9 +82,9 @@ def _get(address: HostPort, path: str) -> object:
     finally:
         connection.close()
     try:
-        return json.loads(body) if response.status == HTTPStatus.OK else None
+        return response.status, json.loads(body)
     except ValueError:
-        return None
+        return response.status, None
 
 
 def reason_of(error: Exception) -> str:

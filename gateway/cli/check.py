@@ -3,6 +3,7 @@
 Files that the configuration names are read by the same functions as `run` reads them, so what it
 would refuse at its start is refused here with the same words and exit code. Rights to the state
 folder, addresses and ports are not looked at: those are of the machine and the user that run it.
+Of the service's configuration root is told what the service's user may not read.
 """
 
 import argparse
@@ -13,7 +14,9 @@ from typing import Any
 
 from gateway.app.credentials import refuse_unusable as refuse_unusable_files
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.called import runnable
 from gateway.cli.output import print_error, print_line
+from gateway.cli.service_user import refusals
 from gateway.cli.sources import in_time
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.listing import as_toml, entries
@@ -38,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """The environment counts, as it does for `tidegate run`."""
     try:
         configuration = in_time(lambda: load(arguments.file, environment=os.environ, overrides=()))
-        refused = in_time(lambda: _refused_at_the_start(configuration.settings))
+        refused = in_time(lambda: _refused_at_the_start(configuration.settings, arguments.file))
     except ConfigError as error:
         if arguments.json:
             _print_json(_refusal(error))
@@ -59,11 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _refused_at_the_start(settings: Settings) -> tuple[str, ExitCode] | None:
-    """What `run` would log as its last line, and how it would end."""
+def _refused_at_the_start(settings: Settings, file: Path) -> tuple[str, ExitCode] | None:
+    """What `run` would log as its last line, and how it would end; of the service's configuration,
+    also what its user may not read, though root does.
+    """
     try:
         refuse_unusable_files(settings)
         refuse_unusable_folder(settings.gateway.state_dir)
+        for _, sentence, command in refusals(settings, file):
+            return f"{sentence}:  {runnable(command)}", ExitCode.CONFIGURATION
     except LinkError as error:
         return str(error), ExitCode.CONFIGURATION
     except StateError as error:
@@ -74,6 +81,8 @@ def _refused_at_the_start(settings: Settings) -> tuple[str, ExitCode] | None:
 def _as_problem(sentence: str, file: Path) -> ConfigError:
     """The sentence begins with the key; those of `[upstream]` without the name of their table."""
     key = sentence.partition(" ")[0].rstrip(":")
+    if key.startswith("/"):
+        return ConfigError([Problem(Origin(str(file)), None, sentence)])
     key = key if "." in key else f"upstream.{key}"
     return ConfigError([Problem(Origin(str(file)), key, sentence)])
 

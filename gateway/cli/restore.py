@@ -13,6 +13,7 @@ from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import USUAL_PATH, add_source_arguments, in_time
 from gateway.config import ConfigError, Configuration, Settings, load
 from gateway.host.causes import brief
+from gateway.host.supervisor import how_to
 from gateway.storage.backup.archive import BackupError
 from gateway.storage.backup.restore import (
     Contents,
@@ -183,7 +184,7 @@ def _print_restored(restored: Restored, target: Target, *, is_json: bool) -> Non
         print_error(
             f"{key} {path} is not in the backup and not here: put it there before the start"
         )
-    print_error("next: tidegate doctor; then start the gateway:  sudo systemctl start tidegate")
+    print_error(f"next: tidegate doctor; then start the gateway:  {how_to('start')}")
 
 
 def _as_json(found: Contents) -> dict[str, Any]:

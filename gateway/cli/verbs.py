@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Implemented by `gateway/cli/<name>`. The help is one sentence, in lower case."""
+    """Implemented by `gateway/cli/<name>`, or `package`. The help is one sentence in lower case."""
 
     name: str
     help: str
     example: str
+    package: str = ""  # where the name is a word of Python
 
     @property
     def module(self) -> str:
-        return f"gateway.cli.{self.name}"
+        return f"gateway.cli.{self.package or self.name}"
 
 
 VERBS = (
@@ -33,9 +34,21 @@ VERBS = (
         "tidegate init /etc/tidegate/config.toml",
     ),
     Verb(
+        "import",
+        "make a configuration file from that of another MQTT-SN gateway",
+        "tidegate import paho gateway.conf --output tidegate.toml\n"
+        "  tidegate import rsmb broker.cfg --output tidegate.toml",
+        package="importing",
+    ),
+    Verb(
         "status",
         "show how the running gateway is doing, on one screen",
         "tidegate status --config /etc/tidegate/config.toml",
+    ),
+    Verb(
+        "health",
+        "say whether the running gateway is well, as an exit code for a supervisor",
+        "tidegate health --config /etc/tidegate/config.toml",
     ),
     Verb(
         "clients",
@@ -46,6 +59,11 @@ VERBS = (
         "topics",
         "list the topics: their ids, who registered them, who hears them",
         "tidegate topics --prefix sensors/",
+    ),
+    Verb(
+        "watch",
+        "show readings as they arrive at the broker, decoded: of all sensors, of one, by a filter",
+        "tidegate watch greenhouse-7\n  tidegate watch 'sensors/+/door' --json",
     ),
     Verb(
         "buffer",
@@ -61,6 +79,11 @@ VERBS = (
         "doctor",
         "examine all that the gateway depends on, and say what to do about it",
         "tidegate doctor --config /etc/tidegate/config.toml\n  tidegate doctor --disk",
+    ),
+    Verb(
+        "report",
+        "put all that helps to understand a fault into one file, without secrets",
+        "tidegate report --config /etc/tidegate/config.toml",
     ),
     Verb(
         "backup",

@@ -21,11 +21,12 @@ from gateway.config.settings import HostPort
 from gateway.config.spelling import quoted
 
 PORT_MAX = 65_535
+PORT_EXPECTED = f"a port from 1 to {PORT_MAX}"
 HOST_LENGTH_MAX = 253  # RFC 1035, 2.3.4, as text
 
-_ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,20})")
 _URL = re.compile(
-    r"(?P<scheme>mqtts?)://(?P<host>\[[^\[\]]*\]|[^:/\[\]]*)(?::(?P<port>[0-9]{1,5}))?/?"
+    r"(?P<scheme>mqtts?)://(?P<host>\[[^\[\]]*\]|[^:/\[\]]*)(?::(?P<port>[0-9]{1,20}))?/?"
 )
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 # As Linux allows them: IFNAMSIZ, and neither slash nor colon. Digits and dots are a bad address.
@@ -59,14 +60,17 @@ class Listen(Kind):
         if raw == "" and self.optional:
             return self.off
         parts = _ADDRESS.fullmatch(raw) if isinstance(raw, str) else None
-        if parts is None or int(parts["port"]) > PORT_MAX:
+        if parts is None:
             raise MismatchError(self.expected, raw)
         four, six = parts["four"], parts["six"]
         try:
             host = IPv4Address(four) if six is None else IPv6Address(six)
         except AddressValueError:
             raise MismatchError(self.expected, raw) from None
-        return HostPort(str(host), int(parts["port"]))
+        port = int(parts["port"])  # 0 is any that is free, as the system has it
+        if port > PORT_MAX:
+            raise MismatchError(PORT_EXPECTED, raw)
+        return HostPort(str(host), port)
 
     def written(self, value: object) -> str:
         return quoted("" if value is None else str(value))
@@ -115,10 +119,13 @@ class Group(Kind):
             return None
         try:
             group = Listen().read(raw)
-        except MismatchError:
-            raise MismatchError(self.expected, raw) from None
-        if group is None or group.port == 0 or not ip_address(group.host).is_multicast:
+        except MismatchError as error:
+            is_port = str(error).startswith(f"expected {PORT_EXPECTED}")
+            raise MismatchError(PORT_EXPECTED if is_port else self.expected, raw) from None
+        if group is None or not ip_address(group.host).is_multicast:
             raise MismatchError(self.expected, raw)
+        if group.port == 0:
+            raise MismatchError(PORT_EXPECTED, raw)
         return group
 
     def written(self, value: object) -> str:
@@ -200,7 +207,7 @@ class BrokerUrl(Kind):
             raise MismatchError(ZONE_EXPECTED if is_zone else self.expected, raw)
         port = int(parts["port"] or _URL_PORTS[parts["scheme"]])
         if not 1 <= port <= PORT_MAX:
-            raise MismatchError(self.expected + f" with a port from 1 to {PORT_MAX}", raw)
+            raise MismatchError(f"{self.expected} with {PORT_EXPECTED}", raw)
         return Broker(host, port, parts["scheme"] == "mqtts")
 
 

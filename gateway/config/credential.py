@@ -17,6 +17,17 @@ NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 OF_THE_SERVICE = Path("/run/credentials/tidegate.service")
 # Where systemd takes what LoadCredential= names without a path.
 STORE = Path("/etc/credstore")
+# And where it looks besides; encrypted ones are for it alone to read.
+OTHER_STORES = tuple(
+    Path(place)
+    for place in (
+        "/etc/credstore.encrypted",
+        "/run/credstore",
+        "/run/credstore.encrypted",
+        "/usr/lib/credstore",
+        "/usr/lib/credstore.encrypted",
+    )
+)
 
 
 def handed_over_at() -> Path:
@@ -38,6 +49,14 @@ def stored_at(path: Path) -> Path:
     """Where an operator puts such a file; any other path is that already."""
     name = credential_of(path)
     return path if name is None else STORE / name
+
+
+def is_stored(name: str) -> bool | None:
+    """None if only root may know."""
+    try:
+        return any((store / name).exists() for store in (STORE, *OTHER_STORES))
+    except PermissionError:
+        return None
 
 
 class CredentialPath(FilePath):

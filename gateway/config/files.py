@@ -123,6 +123,8 @@ def _given_twice(text: str, source: str) -> _NotReadableError:
         message += f", line {before.key.line} has it already"
     if len(path) == 1 and isinstance(ROOT.part(str(path[0])), Repeated):
         message += f"; several are written [[{path[0]}]]"
+    elif before is not None and isinstance(ROOT.part(str(path[0])), Table) and len(path) == 1:
+        message += ": its keys belong there"
     return _NotReadableError(Origin(source, *position), message)
 
 

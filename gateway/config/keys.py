@@ -263,16 +263,16 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSett
         "a broker on this machine", fields=Broker._fields,
         example='"mqtts://broker.example.org:8883"'),
     Key("username", Text(1, TEXT_BYTES_MAX), "User name at the broker",
-        example='"greenhouse"'),
+        example='"greenhouse"', at_once=True),
     Key("password_file", CredentialPath(), "File that holds the password and nothing else",
-        example='"/etc/tidegate/upstream.password"', needs="username"),
+        example='"/etc/tidegate/upstream.password"', needs="username", at_once=True),
     Key("ca_file", CredentialPath(), "Certificates (PEM) to trust instead of the system's",
-        example='"/etc/tidegate/ca.pem"', needs_tls=True),
+        example='"/etc/tidegate/ca.pem"', needs_tls=True, at_once=True),
     Key("cert_file", CredentialPath(), "Certificate (PEM) by which the broker knows this gateway",
-        example='"/etc/tidegate/gateway.pem"', needs_tls=True),
+        example='"/etc/tidegate/gateway.pem"', needs_tls=True, at_once=True),
     Key("key_file", CredentialPath(),
         "Private key (PEM) of cert_file, if it is not in the same file",
-        example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True),
+        example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True, at_once=True),
     Key("client_id", Text(1, TEXT_BYTES_MAX), "MQTT client id; the broker keeps the session by it",
         default='"tidegate-" and gateway.name', example='"tidegate-greenhouse"'),
     Key("topic_prefix", Text(0, TOPIC_PREFIX_BYTES_MAX, forbidden="+#"),
@@ -455,7 +455,7 @@ ADMISSION = Table("admission", "Which new sensors may come in",
         "others hear: congestion, and try again later. A client id is no proof of who it is",
         "MQTT-SN 1.2 has no passwords, and a list must be kept"),
     Key("listed", Texts(LISTED_MAX, CLIENT_ID), "Client ids of sensors that may come in",
-        "nothing is known of the site", example='["greenhouse-1", "tank"]'),
+        "nothing is known of the site", example='["greenhouse-1", "tank"]', at_once=True),
 ))
 
 VALUE_NAME = Text(1, 128)
@@ -515,7 +515,7 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
         "File that holds the password for the actions of the page, "
         "and nothing else; without it the page only shows",
         "nothing can be changed by whoever reaches the page",
-        example='"/etc/tidegate/admin.password"'),
+        example='"/etc/tidegate/admin.password"', at_once=True),
     Key("hosts", Texts(HOSTS_MAX, HOST), "Names under which the page answers, beside IP addresses, "
         "localhost and the name of this machine, alone or in .local; no ports",
         "what no other site can take", example='["gateway.example.org"]'),
@@ -532,6 +532,10 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "all sensors may be behind one router"),
     Key("topics_per_client_max", Integer(1, 65_534), "Registered topics of one sensor",
         "sensors have few, a bridge of many values has a hundred"),
+    Key("topics_per_host_max", Integer(0, 100_000_000),
+        "Registered topics of all sensors of one host, beside 8 of each; a further one is told: "
+        "congestion. 0 for no limit",
+        "16 to 40 MB of memory, and a thousand bridges behind one router"),
     Key("subscriptions_per_client_max", Integer(1, 65_535), "Subscriptions of one sensor",
         "sensors have few"),
     Key("outbox_messages_max", Integer(1, 100_000),
@@ -582,9 +586,9 @@ LOG_LEVEL = Choice(("debug", "info", "warning", "error"))
 LOG_FORMAT = Choice(("text", "json"))
 LOG = Table("log", "What is written to stderr", settings=settings.LogSettings, parts=(
     Key("level", LOG_LEVEL, "The least that is written",
-        "connections and faults, not every message"),
+        "connections and faults, not every message", at_once=True),
     Key("format", LOG_FORMAT, "One line for people, or one JSON object, per event",
-        "people read it first"),
+        "people read it first", at_once=True),
 ))
 # fmt: on
 

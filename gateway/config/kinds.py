@@ -18,6 +18,7 @@ TEXT_BYTES_MAX = 65_535  # the longest text that MQTT can carry
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
+_URL_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SIZE = re.compile(r"([0-9]{1,20}) ?(B|KiB|MiB|GiB)")
 _SIZE_UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 
@@ -316,4 +317,6 @@ class FilePath(Kind):
             raise MismatchError(self.expected, raw)
         if any(map(is_control, raw)):
             raise MismatchError(self.expected, raw)
+        if _URL_SCHEME.match(raw):  # it would become a folder that is called "s3:"
+            raise MismatchError("a path of this machine, not a URL", raw)
         return Path(raw)

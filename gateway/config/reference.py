@@ -17,8 +17,9 @@ _HEAD = f"""\
 One TOML file says everything: `tidegate run --config FILE`, or `/etc/tidegate/config.toml` without
 `--config`. `tidegate init FILE` writes one with every key in it as a comment, and
 `tidegate check FILE` says whether a file is right, `--show` also what is in force and who said so.
-The file is read at the start, and again when the gateway gets SIGHUP ([service.md](service.md) says
-what of it counts then).
+The file is read at the start, and again at a [reload](service.md#what-systemd-knows-of-it)
+(SIGHUP), which suffices for the keys that say so in the column "Change by". Those of `[upstream]`
+count then as long as `url` and `client_id` stay as they are.
 
 ## Who decides
 
@@ -51,8 +52,9 @@ with other signs than letters, digits, `_` and `-` are quoted:
 Every mistake is reported at once and the exit code is 78. Unknown keys are mistakes, and so are
 keys that contradict each other:
 
+<!-- block: mistakes -->
 ```
-config.toml:6:14: upstream.keep_alive_s: expected a whole number of seconds from 1 to 65535, got 0
+config.toml:6:16: upstream.keep_alive_s: expected a whole number of seconds from 1 to 65535, got 0
 config.toml:9:1: upstream.pasword_file: unknown key, did you mean upstream.password_file?
 environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xml"
 ```
@@ -66,8 +68,8 @@ A file that is not TOML is reported with the first place where it is not. Limits
 
 
 _COLUMNS = (
-    "| Key | Type | Default | Range | Meaning | Why this default |",
-    "|---|---|---|---|---|---|",
+    "| Key | Type | Default | Range | Meaning | Why this default | Change by |",
+    "|---|---|---|---|---|---|---|",
 )
 
 
@@ -118,7 +120,9 @@ def _named(named: Named) -> Iterator[str]:
 
 
 def _row(name: str, key: Key, default: str) -> str:
-    cells = (name, key.kind.name, default, key.kind.range or "any", f"{key.remark}.", key.why)
+    change_by = "reload" if key.at_once else "restart"
+    limits = key.kind.range or "any"
+    cells = (name, key.kind.name, default, limits, f"{key.remark}.", key.why, change_by)
     return f"| {' | '.join(cells)} |"
 
 

@@ -25,6 +25,7 @@ class Key:
     example: str = ""  # TOML for `tidegate init`, where the default would not help
     needs: str = ""  # a key of the same table without which this one has no use
     needs_tls: bool = False
+    at_once: bool = False  # another value counts with a reload; see app/service/reload.py
 
     @property
     def filled(self) -> tuple[str, ...]:

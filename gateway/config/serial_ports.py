@@ -7,14 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from gateway.config.addresses import PORT_MAX, network_host
+from gateway.config.addresses import PORT_EXPECTED, PORT_MAX, network_host
 from gateway.config.kinds import Kind, MismatchError, is_control
 from gateway.config.settings import HostPort
 
 PATH_BYTES_MAX = 4095  # PATH_MAX of Linux, less its final zero
 
 _URL = re.compile(
-    r"(?P<scheme>socket|rfc2217)://(?P<host>\[[^\[\]]*\]|[^:/\[\]]*):(?P<port>\d{1,5})/?"
+    r"(?P<scheme>socket|rfc2217)://(?P<host>\[[^\[\]]*\]|[^:/\[\]]*):(?P<port>[0-9]{1,20})/?"
 )
 
 
@@ -61,6 +61,9 @@ class SerialPort(Kind):
         server = port_server(raw)
         if server is not None:
             return str(server)
+        named = _URL.fullmatch(raw)
+        if named is not None and not 1 <= int(named["port"]) <= PORT_MAX:
+            raise MismatchError(PORT_EXPECTED, raw)
         if not raw.startswith("/") or any(map(is_control, raw)):
             raise MismatchError(self.expected, raw)
         try:

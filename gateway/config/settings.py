@@ -246,6 +246,7 @@ class LimitsSettings:
     clients_max: int = 10_000
     clients_per_host_max: int = 0
     topics_per_client_max: int = 256
+    topics_per_host_max: int = 100_000
     subscriptions_per_client_max: int = 64
     outbox_messages_max: int = 1000
     outbox_bytes_max: int = 256 * KIB

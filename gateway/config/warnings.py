@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.config.addresses import is_address
-from gateway.config.credential import STORE, credential_of
+from gateway.config.credential import credential_of, is_stored, stored_at
 from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
@@ -51,8 +51,8 @@ def _warning_of_file(path: Path, secret: bool) -> str | None:
     opening(path)
     name = credential_of(path)
     if name is not None:
-        place = STORE / name
-        is_missing = _is_missing(path) and _is_missing(place)
+        is_missing = _is_missing(path) and is_stored(name) is False
+        place = stored_at(path)
         return f"is not there, and neither is {place}: put the secret there" if is_missing else None
     try:
         mode = path.stat().st_mode

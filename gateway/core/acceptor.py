@@ -361,6 +361,7 @@ class Acceptor:
 
     def _ended_former(self, former: Session) -> list[Output]:
         """What is over with it; its subscriptions are under another name."""
+        self._client_table.hosts.forget_names(former)
         ended = [each for each in former.end() if not isinstance(each, UnsubscribeFrom)]
         return [*self._downlink.end_former(former), *ended]
 
@@ -455,6 +456,11 @@ class Acceptor:
         if refusal.reason is not Reason.CLIENTS_FULL:
             return None
         return self._client_table.gives_way_to(peer, now, self._options.admission.absent_s_min)
+
+    def names_numbered(self, client_id: ClientId) -> list[Output]:
+        """A client with many names has further ones, and its host may have no room left."""
+        gives_way = self._client_table.gives_names_to(self._sessions[client_id])
+        return [] if gives_way is None else self._end(gives_way)
 
     def _end(self, dropped: Dropped) -> list[Output]:
         """End this client's session; it hears so if it is there."""

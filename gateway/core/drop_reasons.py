@@ -21,6 +21,7 @@ class Reason(Enum):
     MEMORY_SCARCE = "memory_scarce"
     NOT_PERMITTED = "not_permitted"
     TOPICS_FULL = "topics_full"
+    HOST_TOPICS_FULL = "host_topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"
     STATE_NOT_SAVED = "state_not_saved"
     UNKNOWN_TOPIC_ID = "unknown_topic_id"

@@ -70,6 +70,7 @@ from gateway.core.effects import (
 from gateway.core.events import (
     FilterRefused,
     FormerOutput,
+    NamesNumbered,
     Output,
     PublishWill,
     ReadingRefused,
@@ -102,7 +103,7 @@ from gateway.core.values import KeptRecords, Publication, Reading, SubscribeTo
 class Engine:
     def __init__(self, options: EngineOptions, pauses: ProcessPauses | None = None) -> None:
         """`pauses`: what the clock leaves out by which `now` is given."""
-        self.client_table = ClientTable(options.host_of, options.admission.clients_per_host_max)
+        self.client_table = ClientTable(options.host_of, options.admission)
         self.sessions = self.client_table.sessions
         topic_options = OptionsByTopic(
             options.uplink.default,
@@ -420,6 +421,8 @@ class Engine:
                     effects += self._upstream_up(output, now)
                 case ReadingRefused():
                     effects += self._apply(self.uplink.refused(output, now), now)
+                case NamesNumbered():
+                    effects += self._apply(self._acceptor.names_numbered(output.client_id), now)
                 case ReadingSetAside():
                     effects += self._apply(self.uplink.set_aside(output, now), now)
                 case PublishWill():

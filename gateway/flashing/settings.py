@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.config.spelling import nearest
 from gateway.flashing.errors import Failure, FlashError
 
 NAME_OCTETS_MAX = 23  # the client ids that every gateway takes (MQTT-SN 1.2, 5.4.4)
@@ -16,6 +17,7 @@ TOPIC_OCTETS_MAX = 40
 INTERVAL_S_MAX = 43_200  # twelve hours, as firmware/tiny has it
 NODE_INTERVAL_S_MIN = 5  # as firmware/app has it
 GATEWAYS_MAX = 4
+SSID_OCTETS_MAX, PASSWORD_OCTETS_MAX = 32, 64  # IEEE 802.11; the longest is a key in hexadecimal
 TINY_SENSORS = ("temperature", "simulated", "pin0", "pin1", "pin2")
 
 
@@ -25,7 +27,9 @@ Sensor = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """`gateways` is empty for a node on a serial line. `more` goes to the board as it is."""
+    """`gateways` is empty for a node on a serial line. `more` goes to the board as it is.
+    `is_cabled`: its network is another than Wi-Fi.
+    """
 
     name: str
     topic: str
@@ -35,6 +39,7 @@ class NodeSettings:
     sensors: tuple[Sensor, ...] = ()
     wifi: str | None = None
     password: str | None = None
+    is_cabled: bool = False
     secrets: Mapping[str, Any] | None = None
     more: Mapping[str, Any] | None = None
 
@@ -54,6 +59,10 @@ def check(settings: NodeSettings) -> None:
         raise _wrong(f"--interval: expected 1 to {INTERVAL_S_MAX} seconds")
     if len(settings.gateways) > GATEWAYS_MAX:
         raise _wrong(f"--gateway: at most {GATEWAYS_MAX}")
+    if settings.wifi is not None and not 0 < len(settings.wifi.encode()) <= SSID_OCTETS_MAX:
+        raise _wrong(f"--wifi: expected 1 to {SSID_OCTETS_MAX} octets, got {settings.wifi!r}")
+    if len((settings.password or "").encode()) > PASSWORD_OCTETS_MAX:
+        raise _wrong(f"the password of {settings.wifi}: at most {PASSWORD_OCTETS_MAX} octets")
 
 
 def tiny_settings(settings: NodeSettings) -> dict[str, Any]:
@@ -61,7 +70,9 @@ def tiny_settings(settings: NodeSettings) -> dict[str, Any]:
     sensors = settings.sensors or ({"kind": "temperature"},)
     kind = sensors[0]["kind"]
     if len(sensors) != 1 or len(sensors[0]) != 1 or kind not in TINY_SENSORS:
-        raise _wrong(f"--sensor: this board has one of {', '.join(TINY_SENSORS)}")
+        close = nearest(str(kind), TINY_SENSORS)
+        meant = f", did you mean {close}?" if close else ""
+        raise _wrong(f"--sensor: this board has one of {', '.join(TINY_SENSORS)}{meant}")
     if settings.wifi or settings.gateways:
         raise _wrong("this board has no network: leave --wifi and --gateway out")
     given = {
@@ -73,12 +84,15 @@ def tiny_settings(settings: NodeSettings) -> dict[str, Any]:
     return given | dict(settings.more or {})
 
 
-def node_settings(settings: NodeSettings) -> dict[str, Any]:
-    """/settings.json of firmware/app. Raises FlashError."""
+def node_settings(settings: NodeSettings, has_wifi: bool | None) -> dict[str, Any]:
+    """/settings.json of firmware/app. `has_wifi`: the board, None if that is not known. Raises
+    FlashError.
+    """
     if settings.interval_s < NODE_INTERVAL_S_MIN:
         raise _wrong(f"--interval: this board takes {NODE_INTERVAL_S_MIN} seconds or more")
     if not settings.gateways and settings.uart is None:
         raise _wrong("say where the gateway is: --gateway HOST, or --uart NUMBER for a serial line")
+    _check_network(settings, has_wifi)
     given: dict[str, Any] = {
         "id": settings.name,
         "topic": settings.topic,
@@ -90,6 +104,21 @@ def node_settings(settings: NodeSettings) -> dict[str, Any]:
         given["uart"] = {"number": settings.uart}
     given["sensors"] = [dict(sensor) for sensor in settings.sensors or ({"kind": "internal"},)]
     return given | dict(settings.more or {})
+
+
+def _check_network(settings: NodeSettings, has_wifi: bool | None) -> None:
+    has_ssid = settings.wifi is not None or "ssid" in (settings.secrets or {})
+    if has_wifi is False and (has_ssid or settings.gateways):
+        raise _wrong(
+            "this board has no network: leave --wifi and --gateway out, and say on which UART its "
+            "gateway is: --uart NUMBER"
+        )
+    needs_network = bool(settings.gateways) and settings.uart is None
+    if has_wifi and needs_network and not has_ssid and not settings.is_cabled:
+        raise _wrong(
+            "say which wireless network this board joins: --wifi SSID; or --no-wifi, if it has "
+            "another network, such as Ethernet"
+        )
 
 
 def node_secrets(settings: NodeSettings) -> dict[str, Any] | None:

@@ -75,6 +75,69 @@ def brief(error: OSError) -> str:
             return error.strerror or str(error)
 
 
+def not_allowed(folder: Path, key: str) -> str:
+    """What is to be done where this user may not write: "/x belongs to the user y: ...". One that
+    has an owner is not taken from it.
+    """
+    owner = owner_of(folder)
+    if owner is None:
+        return f"may not be made by this user: `{make_command(folder)}`, or set another {key}"
+    if owner != user_name():
+        return (
+            f"belongs to the user {owner}: run this as that one, `{as_user(owner)} ...`, or set "
+            f"another {key}"
+        )
+    return f"may not be written by its owner: `{mend_command(folder)}`, or set another {key}"
+
+
+def owner_of(folder: Path) -> str | None:
+    """By name, or by number if it has none; of what hides it, if it is not to be seen. None if it
+    is not there.
+    """
+    for each in (folder, *folder.parents):
+        try:
+            return _name_of(each.stat().st_uid)
+        except PermissionError:
+            continue
+        except OSError:
+            return None
+    return None
+
+
+def user_name() -> str:
+    return _name_of(os.geteuid())
+
+
+def make_command(folder: Path) -> str:
+    """For this user, by its name."""
+    return f"sudo install -d -m 0700 -o {user_name()} {quoted(folder)}"
+
+
+def mend_command(folder: Path) -> str:
+    """For the owner of the folder, whom something in it does not let in."""
+    where = quoted(folder)
+    return f"sudo chown -R {user_name()} {where} && chmod -R u+rwX {where}"
+
+
+def as_user(name: str) -> str:
+    return f"sudo -u '#{name}'" if name.isdecimal() else f"sudo -u {name}"
+
+
+def quoted(path: Path) -> str:
+    from shlex import quote  # of an error alone
+
+    return quote(str(path))
+
+
+def _name_of(uid: int) -> str:
+    from pwd import getpwuid
+
+    try:
+        return getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def read_only(mount: Mount | None) -> str:
     if mount is None:
         return "the file system is read-only: mount it for writing, or set another folder"

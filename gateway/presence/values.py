@@ -8,7 +8,8 @@ what is made of it is bounded: VALUES_MAX values, names and texts of TEXT_LENGTH
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
 from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
@@ -31,6 +32,9 @@ class Value(NamedTuple):
     unit: str = ""
 
 
+Timed: TypeAlias = tuple[Value, float]
+
+
 def prepare() -> None:
     """Before anything is served: a disk that hangs would hold up the event loop with the import."""
     import cbor2  # noqa: F401
@@ -47,24 +51,32 @@ def values_of(payload: bytes) -> list[Value]:
 
 def found_in(payload: bytes) -> list[Value]:
     """The values alone: nothing for what is none, and only octets to look at."""
+    return [value for value, _ in timed_in(payload, VALUES_MAX)]
+
+
+def timed_in(payload: bytes, values_max: int) -> list[Timed]:
+    """The same with the time of each, as SenML has it (RFC 8428, 4.5.3); 0 where it has none."""
     if not payload or len(payload) > PAYLOAD_BYTES_MAX:
         return []
     try:
-        return list(islice(_values(payload), VALUES_MAX))
+        return list(islice(_values(payload), values_max))
     except Exception:  # of any type: tags of CBOR make objects of any kind
         return []
 
 
-def _values(payload: bytes) -> Iterator[Value]:
+def _values(payload: bytes) -> Iterator[Timed]:
     text = _text(payload)
     if text is not None:
         try:
             return _of_document(json.loads(text))
         except ValueError:
-            return iter([Value("", _cut(text))])
+            return iter([(Value("", _cut(text)), 0.0)])
     import cbor2
 
-    return _of_document(cbor2.loads(payload))
+    stream = BytesIO(payload)
+    document = cbor2.load(stream)
+    # Of octets that are no CBOR the first ones often are a number.
+    return _of_document(document) if not stream.read(1) else iter(())
 
 
 def _text(payload: bytes) -> str | None:
@@ -76,9 +88,15 @@ def _text(payload: bytes) -> str | None:
     return text if text and all(one.isprintable() or one in "\t\r\n" for one in text) else None
 
 
-def _of_document(document: object) -> Iterator[Value]:
-    if _is_pack(document):
-        return _of_pack(document)
+def _of_document(document: object) -> Iterator[Timed]:
+    return _of_pack(document) if _is_pack(document) else _without_times(_of_plain(document))
+
+
+def _without_times(values: Iterable[Value]) -> Iterator[Timed]:
+    return ((value, 0.0) for value in values)
+
+
+def _of_plain(document: object) -> Iterator[Value]:
     if isinstance(document, Mapping):
         return _of_mapping(document, "")
     if isinstance(document, list):
@@ -118,12 +136,13 @@ def _named(record: Mapping[Any, Any]) -> dict[str, Any]:
     return {SENML_NAMES.get(key, str(key)): value for key, value in record.items()}
 
 
-def _of_pack(document: Any) -> Iterator[Value]:
-    base_unit, base_value, base_name = "", 0.0, ""
+def _of_pack(document: Any) -> Iterator[Timed]:
+    base_unit, base_value, base_name, base_time = "", 0.0, "", 0.0
     for record in map(_named, document):
         base_name = str(record.get("bn", base_name))
         base_unit = str(record.get("bu", base_unit))
         base_value = float(record.get("bv", base_value))
+        base_time = _seconds(record.get("bt"), base_time)
         for key in _VALUE_NAMES:
             value = _plain(record.get(key))
             if value is None:
@@ -132,7 +151,13 @@ def _of_pack(document: Any) -> Iterator[Value]:
                 value += base_value
             # The base name says which device it is, and is the same in all records of most packs.
             name = str(record.get("n", "")) or base_name
-            yield Value(_cut(name), value, _cut(str(record.get("u", base_unit))))
+            time_s = base_time + _seconds(record.get("t"), 0.0)
+            yield Value(_cut(name), value, _cut(str(record.get("u", base_unit)))), time_s
+
+
+def _seconds(value: object, default: float) -> float:
+    number = _plain(value)
+    return number if isinstance(number, float) else default
 
 
 def _plain(value: object) -> Plain | None:

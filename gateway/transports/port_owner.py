@@ -1,4 +1,4 @@
-"""Who holds a UDP port or a device, as far as /proc tells: for the one line that says why we cannot
+"""Who holds a port or a device, as far as /proc tells: for the one line that says why we cannot
 have it.
 """
 
@@ -8,18 +8,31 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-_TABLES = ("net/udp", "net/udp6")
-_LOCAL, _INODE = 1, 9  # columns of these tables
+_TABLES = {"udp": ("net/udp", "net/udp6"), "tcp": ("net/tcp", "net/tcp6")}
+_LOCAL, _STATE, _INODE = 1, 3, 9  # columns of these tables
+_LISTENS = "0A"  # TCP alone has states
 # Pseudo-terminals (Documentation/admin-guide/devices.txt). Each container counts its own from 0, so
 # that one number is several of them.
 _TERMINALS = range(136, 144)
 
 
-def udp_port_owner(port: int, proc: Path = Path("/proc")) -> str | None:
-    """`mosquitto (process 412)`; None if nobody, or if only root may know."""
-    sockets = {f"socket:[{inode}]" for inode in _inodes(port, proc)}
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """`mosquitto (process 412)`"""
+
+    name: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.pid})"
+
+
+def port_owner(port: int, protocol: str = "udp", proc: Path = Path("/proc")) -> Owner | None:
+    """Who listens there, by "udp" or "tcp"; None if nobody, or if only root may know."""
+    sockets = {f"socket:[{columns[_INODE]}]" for columns in _sockets(port, protocol, proc)}
     return _holder(lambda each: _target(each) in sockets, proc) if sockets else None
 
 
@@ -36,7 +49,8 @@ def device_owner(path: str, proc: Path = Path("/proc")) -> str | None:
         # Not all are looked at: one on a network's disk that is away would not answer.
         return _target(descriptor).startswith("/dev/") and _is_same(descriptor, wanted)
 
-    other = _holder(is_it, proc, other_than=os.getpid())
+    holder = _holder(is_it, proc, other_than=os.getpid())
+    other = None if holder is None else str(holder)
     if other is None and _holds(proc / str(os.getpid()), is_it):
         return "this program itself, under another name of the port,"
     return other
@@ -52,16 +66,18 @@ def _is_same(descriptor: Path, wanted: os.stat_result) -> bool:
     return os.major(wanted.st_rdev) not in _TERMINALS or found.st_dev == wanted.st_dev
 
 
-def _holder(is_it: Callable[[Path], bool], proc: Path, other_than: int | None = None) -> str | None:
+def _holder(
+    is_it: Callable[[Path], bool], proc: Path, other_than: int | None = None
+) -> Owner | None:
     for process in proc.glob("[0-9]*"):
         if process.name != str(other_than) and _holds(process, is_it):
-            return f"{_name(process)} (process {process.name})"
+            return Owner(_name(process), int(process.name))
     return None
 
 
 def only_groups_have(port: int, proc: Path = Path("/proc")) -> bool:
     """Whether all sockets on this port are bound to multicast groups, and none to an address."""
-    hosts = [columns[_LOCAL].rpartition(":")[0] for columns in _sockets(port, proc)]
+    hosts = [columns[_LOCAL].rpartition(":")[0] for columns in _sockets(port, "udp", proc)]
     return bool(hosts) and all(map(_is_group, hosts))
 
 
@@ -71,19 +87,16 @@ def _is_group(host: str) -> bool:
     return first == 0xFF if len(host) > 8 else first & 0xF0 == 0xE0
 
 
-def _inodes(port: int, proc: Path) -> list[str]:
-    return [columns[_INODE] for columns in _sockets(port, proc)]
-
-
-def _sockets(port: int, proc: Path) -> Iterator[list[str]]:
-    for table in _TABLES:
+def _sockets(port: int, protocol: str, proc: Path) -> Iterator[list[str]]:
+    for table in _TABLES[protocol]:
         try:
             lines = (proc / table).read_text().splitlines()[1:]
         except OSError:
             continue
         for line in lines:
             columns = line.split()
-            if int(columns[_LOCAL].rpartition(":")[2], 16) == port:
+            is_open = protocol == "udp" or columns[_STATE] == _LISTENS
+            if is_open and int(columns[_LOCAL].rpartition(":")[2], 16) == port:
                 yield columns
 
 

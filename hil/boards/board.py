@@ -8,7 +8,7 @@
     board.kill()                 # off, and nothing of it is left in this machine
 
 All calls block, and are made by one thread at a time; `logs` may be asked at any time. A board that
-does not do what is asked raises BoardError, whose text holds what it said.
+does not do what is requested raises BoardError, whose text holds what it printed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Can(StrEnum):
     POWER = "power"  # it can be cut
     EXACT_POWER = "exact_power"  # at a share of a wake's instructions
     STORE = "store"  # readings outlast a power cut
-    TELLS_STORED = "tells_stored"  # its console says what it has stored
+    TELLS_STORED = "tells_stored"  # its console prints what it has stored
     COMMANDS = "commands"  # it takes messages
 
 
@@ -72,7 +72,7 @@ class BoardSpec:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What the firmware is told for one scenario."""
+    """The firmware's settings for one scenario."""
 
     id: str
     topic: str
@@ -134,8 +134,8 @@ class Board(ABC):
         """A message that it takes: where, behind its topic, and what."""
         raise BoardError("this kind of board takes no messages")
 
-    def last_words(self) -> str:
-        """Asked when the run is over and its line is free, before `kill`."""
+    def collect_output(self) -> str:
+        """Called when the run is over and its line is free, before `kill`."""
         return self.logs()
 
     @abstractmethod
@@ -143,17 +143,19 @@ class Board(ABC):
         """All that it printed since `prepare`."""
 
     def wakes(self) -> Sequence[Wake]:
-        """Where the board itself tells how long it was awake."""
+        """Where the board itself reports how long it was awake."""
         return ()
 
     def stored(self) -> set[int]:
-        """Readings that it says it has stored."""
+        """Readings that it reports as stored."""
         return {int(number) for number in _STORED.findall(self.logs())}
 
     def heap_used(self) -> tuple[int, int] | None:
-        """The most octets, and of how many."""
-        told = [(int(used), int(used) + int(free)) for used, free in _HEAP.findall(self.logs())]
-        return max(told, default=None)
+        """The most bytes, and of how many."""
+        used_and_size = [
+            (int(used), int(used) + int(free)) for used, free in _HEAP.findall(self.logs())
+        ]
+        return max(used_and_size, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a board's console says, read into a file as long as it is open.
+"""What a board's console prints, read into a file as long as it is open.
 
 A port on USB goes away when its board sleeps deeply or loses its power, and comes back: it is
 opened again and again.

@@ -2,4 +2,4 @@
 
 
 class BoardError(Exception):
-    """The board did not do what was asked of it; the text holds what it said."""
+    """The board did not do what was requested; the text holds what it printed."""

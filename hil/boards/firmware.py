@@ -1,8 +1,8 @@
 """What lies on boards: made by the firmware's own builds, run as programs, with a sensor that
 counts in the place of one that measures.
 
-Every reading so says which it is and whether it is whole: of `node` by the sequence number that its
-store gives it, and a number with its check; of `tiny` by a counter and its check in one number.
+So every reading shows which it is and whether it is whole: of `node` by the sequence number of its
+store, and a number with its check; of `tiny` by a counter and its check in one number.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class Sensor:
         return [("x", "", x, 0), ("check", "", x * 7919 % 10007, 0)]
 """
 
-# In the place of the function of the same name in tiny.py. The file is why a reset does not begin
-# the count anew.
+# In the place of the function of the same name in tiny.py. The file keeps the count over a reset.
 TINY_MEASURE = f"""
 def measure() -> int:
     count = 0

@@ -1,6 +1,6 @@
 """Which boards there are: bench.toml, a table [[board]] for each.
 
-docs/hil.md describes the keys. What is wrong is told with file and line, all at once. Without a
+docs/hil.md describes the keys. What is wrong is reported with file and line, all at once. Without a
 file of one's own hil/bench.toml is used, whose boards need no hardware.
 """
 
@@ -63,7 +63,7 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
     if name and not _ID.fullmatch(name):
         table.wrong("id", "expected small letters, digits and hyphens, at most 19")
     kind_name = table.text("kind", None, [*known])
-    # Of an unknown one as little as can be is asked besides.
+    # Of an unknown one as little as possible is required.
     kind = known.get(kind_name) or next(kind for kind in known.values() if not kind.is_real)
     transport = table.text("transport", kind.transports[0], kind.transports)
     port = table.text("port", None if kind.is_real else "")

@@ -32,10 +32,10 @@ def _uhubctl(table: Table) -> Commands:
 
 
 def _command(table: Table) -> Commands:
-    return _words(table, "power_off"), _words(table, "power_on")
+    return _error_output(table, "power_off"), _error_output(table, "power_on")
 
 
-def _words(table: Table, key: str) -> tuple[str, ...]:
+def _error_output(table: Table, key: str) -> tuple[str, ...]:
     try:
         found = tuple(shlex.split(table.text(key)))
     except ValueError as error:

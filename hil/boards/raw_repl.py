@@ -1,7 +1,7 @@
 """MicroPython's raw REPL at the other end of a serial port: it stops what runs there, runs
 snippets, and writes small files.
 
-Octets go out in small bursts, because boards have rings of 64 for what comes. Ctrl-C is said again
+Bytes go out in small bursts, because boards have rings of 64 for what comes. Ctrl-C is sent again
 and again: the sensors stop at two within half a second, of which those that come together are one,
 and a board in deep sleep hears none.
 """
@@ -17,25 +17,25 @@ import serial  # type: ignore[import-untyped]
 
 from hil.boards.errors import BoardError
 
-BURST_OCTETS = 16
+BURST_BYTES = 16
 BURST_PAUSE_S = 0.004
 STOP_S_MAX = 10.0
 INTERRUPT_S = 0.1  # between two Ctrl-C
 STOP_AGAIN_S = 0.2
 LONGER_EACH_TIME = 1.25  # a busy host, or a slow board, answers later than that
 ANSWER_S_MAX = 10.0
-LOOK_S = 0.02
-PART_OCTETS = 48  # of a file, in a snippet
+POLL_S = 0.02
+PART_BYTES = 48  # of a file, in a snippet
 _RAW = b"raw REPL; CTRL-B to exit\r\n>"
 
 
 class RawRepl:
-    def __init__(self, port: str, baud: int = 115_200, patience_s: float = STOP_S_MAX) -> None:
-        """`patience_s`: for a board that may be asleep."""
+    def __init__(self, port: str, baud: int = 115_200, timeout_s: float = STOP_S_MAX) -> None:
+        """`timeout_s`: for a board that may be asleep."""
         self._port = port
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         try:
-            self._serial = serial.serial_for_url(port, baud, timeout=LOOK_S)
+            self._serial = serial.serial_for_url(port, baud, timeout=POLL_S)
         except (OSError, ValueError) as error:
             raise BoardError(f"{port}: {error}") from None
 
@@ -67,7 +67,7 @@ class RawRepl:
         return printed.decode(errors="replace").replace("\r\n", "\n")
 
     def heap(self) -> str:
-        """`heap`, used and free octets, as nodes say it; nothing if there is not even room to ask.
+        """`heap`, used and free bytes, as nodes print it; nothing if there is not even room to ask.
 
         In small steps, because a board of 16 KiB that was stopped anywhere has no more room.
         """
@@ -79,32 +79,34 @@ class RawRepl:
             return ""
 
     def soft_reset(self) -> None:
-        """The interpreter begins anew, with main.py."""
+        """The interpreter restarts, with main.py."""
         self._write(b"\x02\x04")
 
     def put(self, files: Mapping[str, bytes]) -> None:
         """In the board's own folder; what is written is read again."""
-        for name, octets in files.items():
+        for name, chunk in files.items():
             self.run(f"f = open({name!r}, 'wb')")
-            for at in range(0, len(octets), PART_OCTETS):
-                self.run(f"f.write({octets[at : at + PART_OCTETS]!r})")
+            for at in range(0, len(chunk), PART_BYTES):
+                self.run(f"f.write({chunk[at : at + PART_BYTES]!r})")
             self.run("f.close()")
-            told = self.run(f"f = open({name!r}, 'rb')\nn = 0\nwhile f.read(1):\n n += 1\nprint(n)")
-            if int(told) != len(octets):
+            output = self.run(
+                f"f = open({name!r}, 'rb')\nn = 0\nwhile f.read(1):\n n += 1\nprint(n)"
+            )
+            if int(output) != len(chunk):
                 raise BoardError(
-                    f"{name}: wrote {len(octets)} octets, the board has {told.strip()}"
+                    f"{name}: wrote {len(chunk)} octets, the board has {output.strip()}"
                 )
 
     def _stop(self) -> None:
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._timeout_s
         again_s = STOP_AGAIN_S
         while time.monotonic() < deadline:
             self._write(b"\r\x03")
-            if self._heard(b">>> ", INTERRUPT_S) is None:
+            if self._received(b">>> ", INTERRUPT_S) is None:
                 self._write(b"\r\x03")
-                self._heard(b">>> ", INTERRUPT_S)
+                self._received(b">>> ", INTERRUPT_S)
             self._write(b"\r\x01")
-            if self._heard(_RAW, again_s) is not None:
+            if self._received(_RAW, again_s) is not None:
                 self._make_room()
                 return
             again_s *= LONGER_EACH_TIME
@@ -123,14 +125,14 @@ class RawRepl:
                 self._write(b"\x04")
                 self._until(_RAW, ANSWER_S_MAX)
 
-    def _until(self, end: bytes, patience_s: float) -> bytes:
-        heard = self._heard(end, patience_s)
-        if heard is None:
-            raise BoardError(f"{self._port}: the REPL did not answer within {patience_s:.0f} s")
-        return heard
+    def _until(self, end: bytes, timeout_s: float) -> bytes:
+        received = self._received(end, timeout_s)
+        if received is None:
+            raise BoardError(f"{self._port}: the REPL did not answer within {timeout_s:.0f} s")
+        return received
 
-    def _heard(self, end: bytes, patience_s: float) -> bytes | None:
-        deadline = time.monotonic() + patience_s
+    def _received(self, end: bytes, timeout_s: float) -> bytes | None:
+        deadline = time.monotonic() + timeout_s
         held = bytearray()
         while time.monotonic() < deadline:
             held += self._serial.read(max(1, self._serial.in_waiting))
@@ -138,8 +140,8 @@ class RawRepl:
                 return bytes(held)
         return None
 
-    def _write(self, octets: bytes) -> None:
-        for at in range(0, len(octets), BURST_OCTETS):
-            self._serial.write(octets[at : at + BURST_OCTETS])
+    def _write(self, chunk: bytes) -> None:
+        for at in range(0, len(chunk), BURST_BYTES):
+            self._serial.write(chunk[at : at + BURST_BYTES])
             self._serial.flush()
             time.sleep(BURST_PAUSE_S)

@@ -1,4 +1,4 @@
-"""What `machine.reset_cause` returns on simulated boards, as on ESP32, and which end of a life
+"""What `machine.reset_cause` returns on simulated boards, as on ESP32, and which end of a run
 leads to it.
 """
 

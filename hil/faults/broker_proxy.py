@@ -36,7 +36,7 @@ class BrokerProxy(CuttingProxy):
         if not self.is_full:
             await super().serve(reader, writer)
             return
-        self.fates[REFUSED] += 1
+        self.fault_counts[REFUSED] += 1
         with contextlib.suppress(ConnectionError):
             await reader.read(READ_BYTES)
             writer.write(QUOTA_EXCEEDED)
@@ -45,5 +45,5 @@ class BrokerProxy(CuttingProxy):
 
     async def flows(self) -> None:
         if not self._flows.is_set():
-            self.fates[HELD_BACK] += 1
+            self.fault_counts[HELD_BACK] += 1
         await self._flows.wait()

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts connections in the middle of packets, each after some random octets.
+"""A TCP proxy that cuts connections in the middle of packets, each after some random bytes.
 
 Shut it refuses connections, and it opens again on the same port.
 """
@@ -22,10 +22,10 @@ _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 class CuttingProxy:
     def __init__(self, target_port: int, seed: int) -> None:
-        self.fates: Counter[str] = Counter()  # of connections
+        self.fault_counts: Counter[str] = Counter()  # of connections
         self.cutting = False
-        # A connection lives for a number of them between these, counted while `cutting`.
-        self.octets = (200, 20_000)
+        # A connection lasts for a number of bytes between these, counted while `cutting`.
+        self.chunk_bytes = (200, 20_000)
         self._target_port = target_port
         self._dice = random.Random(seed)
         self._server: asyncio.Server
@@ -51,7 +51,7 @@ class CuttingProxy:
 
     async def cut(self) -> None:
         """All connections, at once; new ones are taken."""
-        self.fates[CUT] += len(self._connections)
+        self.fault_counts[CUT] += len(self._connections)
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -60,13 +60,13 @@ class CuttingProxy:
         """Whether it has cut as often, now or in a moment."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                while self.fates[CUT_IN_A_PACKET] < times:
+                while self.fault_counts[CUT_IN_A_PACKET] < times:
                     self._was_cut.clear()
                     await self._was_cut.wait()
-        return self.fates[CUT_IN_A_PACKET] >= times
+        return self.fault_counts[CUT_IN_A_PACKET] >= times
 
     async def flows(self) -> None:
-        """Returns when octets may pass."""
+        """Returns when bytes may pass."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -80,7 +80,7 @@ class CuttingProxy:
             except OSError:
                 writer.transport.abort()
                 return
-            await self._both_ways((reader, writer), far, [self._dice.randint(*self.octets)])
+            await self._both_ways((reader, writer), far, [self._dice.randint(*self.chunk_bytes)])
 
     async def _both_ways(self, near: _Ends, far: _Ends, left: list[int]) -> None:
         (reader, writer), (far_reader, far_writer) = near, far
@@ -102,22 +102,22 @@ class CuttingProxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int]
     ) -> None:
         while True:
-            octets = await reader.read(READ_BYTES)
-            if not octets:
+            chunk_bytes = await reader.read(READ_BYTES)
+            if not chunk_bytes:
                 raise EOFError
             await self.flows()
             if not self.cutting:
                 pass
-            elif len(octets) < left[0]:
-                left[0] -= len(octets)
+            elif len(chunk_bytes) < left[0]:
+                left[0] -= len(chunk_bytes)
             else:
-                self.fates[CUT_IN_A_PACKET] += 1
+                self.fault_counts[CUT_IN_A_PACKET] += 1
                 self._was_cut.set()
-                writer.write(octets[: left[0]])
+                writer.write(chunk_bytes[: left[0]])
                 with contextlib.suppress(ConnectionError):
                     await writer.drain()
                 raise EOFError
-            writer.write(octets)
+            writer.write(chunk_bytes)
             await writer.drain()
 
 

@@ -11,12 +11,12 @@ from typing import Protocol
 
 import serial  # type: ignore[import-untyped]
 
-from hil.faults.lossy_proxy import LossyProxy, Weather
-from hil.faults.serial_proxy import PULLED_OUT, LineWeather, SerialProxy
+from hil.faults.lossy_proxy import Impairment, LossyProxy
+from hil.faults.serial_proxy import PULLED_OUT, LineImpairment, SerialProxy
 from hil.oracle.conversation import DUP, opened
 from hil.oracle.readings import read
 
-# Of a gateway's port to boards with rings of 64 octets, as docs/flashing.md says.
+# Of a gateway's port to boards with rings of 64 bytes, as docs/flashing.md says.
 LINE_CONFIG = '[[serial]]\nport = "{port}"\nbaud = {baud}\nburst_bytes_max = 32\nframe_gap_ms = 5\n'
 NO_UDP = '[[udp]]\nlisten = ""\n'
 
@@ -25,16 +25,16 @@ class Network(Protocol):
     is_down: bool
 
     @property
-    def fates(self) -> Counter[str]:
-        """What happened to datagrams or octets."""
+    def fault_counts(self) -> Counter[str]:
+        """What happened to datagrams or bytes."""
 
     @property
     def excused(self) -> Set[int]:
-        """Readings of which the network made copies that no gateway can tell from new ones."""
+        """Readings of which the network made copies that look like new ones to any gateway."""
 
-    def weather(self, udp: Weather, line: LineWeather) -> None: ...
-    def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
-        """Fates that such weather brings about here; none if here it is calm."""
+    def set_impairment(self, udp: Impairment, line: LineImpairment) -> None: ...
+    def marks(self, udp: Impairment, line: LineImpairment) -> tuple[str, ...]:
+        """Faults that such an impairment causes here; none if there are none."""
 
     def burst(self, octets: int) -> None:
         """Only lines have any."""
@@ -58,8 +58,8 @@ class UdpNetwork:
         self._proxy.is_down = is_down
 
     @property
-    def fates(self) -> Counter[str]:
-        return self._proxy.fates
+    def fault_counts(self) -> Counter[str]:
+        return self._proxy.fault_counts
 
     @property
     def excused(self) -> Set[int]:
@@ -71,10 +71,10 @@ class UdpNetwork:
                 found.add(one.counter)
         return found
 
-    def weather(self, udp: Weather, line: LineWeather) -> None:
-        self._proxy.weather = udp
+    def set_impairment(self, udp: Impairment, line: LineImpairment) -> None:
+        self._proxy.impairment = udp
 
-    def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
+    def marks(self, udp: Impairment, line: LineImpairment) -> tuple[str, ...]:
         return udp.marks
 
     def burst(self, octets: int) -> None:
@@ -107,13 +107,13 @@ class LineNetwork:
         self._proxy.is_stuck = is_down
 
     @property
-    def fates(self) -> Counter[str]:
-        return self._proxy.fates
+    def fault_counts(self) -> Counter[str]:
+        return self._proxy.fault_counts
 
-    def weather(self, udp: Weather, line: LineWeather) -> None:
-        self._proxy.weather = line
+    def set_impairment(self, udp: Impairment, line: LineImpairment) -> None:
+        self._proxy.impairment = line
 
-    def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
+    def marks(self, udp: Impairment, line: LineImpairment) -> tuple[str, ...]:
         return line.marks
 
     def burst(self, octets: int) -> None:
@@ -121,7 +121,7 @@ class LineNetwork:
 
     async def leave(self) -> None:
         self._proxy.unplug()
-        self._proxy.fates[PULLED_OUT] += 1
+        self._proxy.fault_counts[PULLED_OUT] += 1
 
     async def come_back(self) -> None:
         self._proxy.plug_in()

@@ -4,10 +4,10 @@ The board's end is a descriptor: of a port of this machine, or of the terminal w
 the board's UART. The gateway's end is a pseudo-terminal under a name, as in /dev/serial/by-id, that
 vanishes with the cable and comes back as another device.
 
-- Octets go at the pace of the line's baud rate.
-- `weather` says what happens to each octet; `burst` damages all for a while, as a motor does that
-  starts; `is_stuck` is a line that is held low: nothing passes, and the gateway hears zeros.
-- One seed decides every octet's fate; when octets come is the machine's doing.
+- Bytes go at the pace of the line's baud rate.
+- `impairment` decides what happens to each byte; `burst` damages all for a while, as a motor does
+  that starts; `is_stuck` is a line that is held low: nothing passes, and the gateway gets zeros.
+- One seed decides about each byte; when bytes come depends on the machine.
 
 Limits: WAITING_OCTETS_MAX each way, and more is lost, as in a UART that overruns.
 """
@@ -23,20 +23,20 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.faults.tap import Deaf, Tap
+from hil.faults.tap import NoTap, Tap
 from hil.rig.line_framings import Kind, line_framing
 
 TICK_S = 0.004
-NOBODY_THERE_S = 0.02  # between two looks at a line that nobody has open
-WAITING_OCTETS_MAX = 8192
-READ_OCTETS_MAX = 4096
+NOBODY_THERE_S = 0.02  # between two reads of a line that is not open
+WAITING_BYTES_MAX = 8192
+READ_BYTES_MAX = 4096
 ZEROS_PER_TICK = 4
 HELD_LOW, IN_A_BURST, PULLED_OUT = "held low", "in a burst", "pulled out"
 
 
 @dataclass(frozen=True, slots=True)
-class LineWeather:
-    """Shares of octets, each way."""
+class LineImpairment:
+    """Shares of bytes, each way."""
 
     flips: float = 0.0  # one bit of it is turned over
     drops: float = 0.0
@@ -45,7 +45,7 @@ class LineWeather:
     def marks(self) -> tuple[str, ...]:
         """Fates that it brings about."""
         brings = {"flipped": self.flips, "dropped": self.drops}
-        return tuple(fate for fate, share in brings.items() if share)
+        return tuple(fault for fault, share in brings.items() if share)
 
 
 class SerialProxy:
@@ -55,25 +55,25 @@ class SerialProxy:
         self,
         name: Path,
         seed: int,
-        weather: LineWeather,
+        impairment: LineImpairment,
         *,
         baud: int = 115_200,
         framing: Kind = "hdlc",
         tap: Tap | None = None,
     ) -> None:
-        self.weather = weather
+        self.impairment = impairment
         self.is_stuck = False
-        self.fates: Counter[str] = Counter()
+        self.fault_counts: Counter[str] = Counter()
         self.name = name
         self._board_end = -1
         self._dice = random.Random(seed)
-        self._octets_per_tick = max(1, round(baud / 10 * TICK_S))
-        self._tap: Tap = tap or Deaf()
+        self._bytes_per_tick = max(1, round(baud / 10 * TICK_S))
+        self._tap: Tap = tap or NoTap()
         self._from_board, self._to_board = line_framing(framing), line_framing(framing)
         self._up, self._down = bytearray(), bytearray()
-        self._burst_octets = 0
+        self._burst_bytes = 0
         self._master = -1
-        self._look: asyncio.TimerHandle | None = None
+        self._reopen_timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self.plug_in()
         self._task = self._loop.create_task(self._carry(), name="serial line")
@@ -82,7 +82,7 @@ class SerialProxy:
         """The board is at this end, which is the proxy's from now on."""
         os.set_blocking(board_end, False)
         self._board_end = board_end
-        self._loop.add_reader(board_end, self._board_said)
+        self._loop.add_reader(board_end, self._on_board_bytes)
 
     def close(self) -> None:
         """Does nothing the second time."""
@@ -99,9 +99,9 @@ class SerialProxy:
         if self._master < 0:
             return
         self.name.unlink(missing_ok=True)
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        if self._reopen_timer is not None:
+            self._reopen_timer.cancel()
+            self._reopen_timer = None
         self._loop.remove_reader(self._master)
         os.close(self._master)
         self._master = -1
@@ -113,42 +113,42 @@ class SerialProxy:
         self.name.unlink(missing_ok=True)
         self.name.symlink_to(os.ttyname(end))
         os.close(end)
-        self._loop.add_reader(self._master, self._gateway_said)
+        self._loop.add_reader(self._master, self._on_gateway_bytes)
 
-    def burst(self, octets: int) -> None:
+    def burst(self, chunk: int) -> None:
         """So many that come next, either way, are anything."""
-        self._burst_octets += octets
+        self._burst_bytes += chunk
 
     # From the loop
 
-    def _board_said(self) -> None:
-        octets = self._read(self._board_end)
-        self._tap.on_air(len(octets), 0)
-        for message in self._from_board.feed(octets):
+    def _on_board_bytes(self) -> None:
+        chunk = self._read(self._board_end)
+        self._tap.on_air(len(chunk), 0)
+        for message in self._from_board.feed(chunk):
             self._tap.up(message)
-        self._queue(self._up, octets)
+        self._queue(self._up, chunk)
 
-    def _gateway_said(self) -> None:
-        octets = self._read(self._master)
-        if not octets:  # the gateway does not have it open
-            self._look = self._loop.call_later(NOBODY_THERE_S, self._look_again)
-        self._queue(self._down, octets)
+    def _on_gateway_bytes(self) -> None:
+        chunk = self._read(self._master)
+        if not chunk:  # the gateway does not have it open
+            self._reopen_timer = self._loop.call_later(NOBODY_THERE_S, self._read_again)
+        self._queue(self._down, chunk)
 
-    def _look_again(self) -> None:
-        self._loop.add_reader(self._master, self._gateway_said)
+    def _read_again(self) -> None:
+        self._loop.add_reader(self._master, self._on_gateway_bytes)
 
     def _read(self, descriptor: int) -> bytes:
         """Nothing when the other end is closed: then it is not read any more."""
         try:
-            return os.read(descriptor, READ_OCTETS_MAX)
+            return os.read(descriptor, READ_BYTES_MAX)
         except OSError:
             self._loop.remove_reader(descriptor)
             return b""
 
-    def _queue(self, waiting: bytearray, octets: bytes) -> None:
-        room = WAITING_OCTETS_MAX - len(waiting)
-        self.fates["overrun"] += max(0, len(octets) - room)
-        waiting += octets[:room]
+    def _queue(self, waiting: bytearray, chunk: bytes) -> None:
+        room = WAITING_BYTES_MAX - len(waiting)
+        self.fault_counts["overrun"] += max(0, len(chunk) - room)
+        waiting += chunk[:room]
 
     async def _carry(self) -> None:
         while True:
@@ -156,7 +156,7 @@ class SerialProxy:
             up = self._spoilt(self._taken(self._up))
             down = self._spoilt(self._taken(self._down))
             if self.is_stuck:
-                self.fates[HELD_LOW] += len(up) + len(down)
+                self.fault_counts[HELD_LOW] += len(up) + len(down)
                 up, down = bytes(ZEROS_PER_TICK), b""
             if up and self._master >= 0:
                 self._write(self._master, up)
@@ -167,26 +167,26 @@ class SerialProxy:
                 self._write(self._board_end, down)
 
     def _taken(self, waiting: bytearray) -> bytes:
-        taken = bytes(waiting[: self._octets_per_tick])
+        taken = bytes(waiting[: self._bytes_per_tick])
         del waiting[: len(taken)]
         return taken
 
-    def _write(self, descriptor: int, octets: bytes) -> None:
+    def _write(self, descriptor: int, chunk: bytes) -> None:
         with contextlib.suppress(OSError):  # full, or gone: lost, as on a line
-            os.write(descriptor, octets)
+            os.write(descriptor, chunk)
 
-    def _spoilt(self, octets: bytes) -> bytes:
+    def _spoilt(self, chunk: bytes) -> bytes:
         found = bytearray()
-        for octet in octets:
-            if self._burst_octets:
-                self._burst_octets -= 1
-                self.fates[IN_A_BURST] += 1
+        for byte in chunk:
+            if self._burst_bytes:
+                self._burst_bytes -= 1
+                self.fault_counts[IN_A_BURST] += 1
                 found.append(self._dice.randrange(256))
-            elif self._dice.random() < self.weather.drops:
-                self.fates["dropped"] += 1
-            elif self._dice.random() < self.weather.flips:
-                self.fates["flipped"] += 1
-                found.append(octet ^ 1 << self._dice.randrange(8))
+            elif self._dice.random() < self.impairment.drops:
+                self.fault_counts["dropped"] += 1
+            elif self._dice.random() < self.impairment.flips:
+                self.fault_counts["flipped"] += 1
+                found.append(byte ^ 1 << self._dice.randrange(8))
             else:
-                found.append(octet)
+                found.append(byte)
         return bytes(found)

@@ -1,4 +1,4 @@
-"""Who hears a board's conversation at the board's own end, before and behind all faults."""
+"""Observers of a board's conversation at the board's own end, before and behind all faults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 class Tap(Protocol):
     def up(self, frame: bytes) -> None:
-        """The board said it."""
+        """The board sent it."""
 
     def down(self, frame: bytes) -> None:
         """The board got it, whole."""
@@ -16,8 +16,8 @@ class Tap(Protocol):
         """So many, framing and damaged ones included."""
 
 
-class Deaf:
-    """Hears nothing."""
+class NoTap:
+    """Records nothing."""
 
     def up(self, frame: bytes) -> None:
         pass

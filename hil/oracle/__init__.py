@@ -1,1 +1,1 @@
-"""What is held against what: what a board offered, what it was told, what arrived."""
+"""The comparison: what a board offered, what was acknowledged to it, what arrived."""

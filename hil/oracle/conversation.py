@@ -1,4 +1,4 @@
-"""All that a board said and heard, at its own end of the air: the ledger's side of the device.
+"""All that a board sent and received, at its own end of the air: the ledger's side of the device.
 
 It is a `Tap` (hil/faults/tap.py). A reading is *offered* when it was first on the air, and
 *acknowledged* when PUBACK with return code 0, or PUBREC, has reached the board. Frames that are no
@@ -26,7 +26,7 @@ class Conversation:
     acknowledged: dict[int, float] = field(default_factory=dict)
     payloads: dict[int, set[bytes]] = field(default_factory=dict)
     # How often as a new one: under another message id, or under the same without DUP.
-    told_anew: Counter[int] = field(default_factory=Counter)
+    new_publishes: Counter[int] = field(default_factory=Counter)
     commands: list[bytes] = field(default_factory=list)  # payloads of messages that reached it
     has_subscribed: bool = False
     frames_up: int = 0
@@ -75,20 +75,20 @@ class Conversation:
         if found is None or found.device != self.device:
             return
         if not dup or before != found.counter:
-            self.told_anew[found.counter] += 1
+            self.new_publishes[found.counter] += 1
         self._under_way[message_id] = found.counter
         self.offered.setdefault(found.counter, time.monotonic())
         self.payloads.setdefault(found.counter, set()).add(payload)
 
-    # For whoever judges
+    # For the ledger
 
     @property
-    def talking_s(self) -> float:
+    def on_air_s(self) -> float:
         return sum(end - begin for begin, end in self.bursts)
 
 
 def opened(frame: bytes) -> tuple[int, bytes]:
-    """Kind and body; kind -1 of what is too short for what it says it is."""
+    """Kind and body; kind -1 of what is too short for its kind."""
     head = 4 if frame[:1] == b"\1" else 2
     if len(frame) < head:
         return -1, b""

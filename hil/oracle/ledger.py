@@ -1,15 +1,15 @@
-"""What arrived at the broker, held against what the board offered, stored and was told.
+"""What arrived at the broker, compared with what the board offered, stored and got acknowledged.
 
 - *lost*: acknowledged to the board, or stored by it, and not at the broker. Of a board without a
   store that outlasts its power every counter up to the last that arrived is meant, if its power was
   never cut.
 - *repeated*: arrived again under another delivery tag. Excused are copies that the network made of
-  a first PUBLISH at QoS 1, and readings that the board itself said anew (under another message id,
-  after it had given up or lost its power): no gateway can tell either from another reading.
+  a first PUBLISH at QoS 1, and readings that the board itself sent as new ones (under another
+  message id, after it had given up or lost its power): to a gateway both look like new readings.
 - *copies*: arrived again under the same tag, which a consumer drops.
 - *out of order*: arrived first after a later one had.
-- *corrupt*: its check is wrong, or the board never said those octets.
-- *commands*: published for the board and not heard by it.
+- *corrupt*: its check is wrong, or the board never sent those bytes.
+- *commands*: published for the board and not received by it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULTS = ("lost", "repeated", "copies", "out_of_order", "corrupt", "commands")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the board itself said, and what was done to it."""
+    """What the board itself reports, and what was done to it."""
 
     stored: Set[int]
     has_store: bool
@@ -55,13 +55,13 @@ class Ledger:
         found: tuple[object, ...] = getattr(self, fault)
         return len(found)
 
-    def told(self, fault: str) -> str:
+    def described(self, fault: str) -> str:
         found: tuple[object, ...] = getattr(self, fault)
         shown = ", ".join(map(str, found[:SHOWN_MAX])) + ", ..." * (len(found) > SHOWN_MAX)
         return f"{len(found)} {fault.replace('_', ' ')}: {shown}"
 
 
-def judge(
+def compare(
     conversation: Conversation, seen: Sequence[Seen], device: Device, excused: Set[int]
 ) -> Ledger:
     arrivals, corrupt = _read(conversation, seen)
@@ -76,22 +76,22 @@ def judge(
         first_at.setdefault(counter, one.at)
     times = Counter(by_tag.values())
     again = [counter for counter in times if times[counter] > 1]
-    anew = conversation.told_anew
+    anew = conversation.new_publishes
     excused = excused | {counter for counter in again if times[counter] <= anew[counter]}
-    owed = set(conversation.acknowledged) | device.stored
+    expected = set(conversation.acknowledged) | device.stored
     if not device.has_store and not device.was_cut and first_at:
-        owed |= set(range(1, max(first_at) + 1))
+        expected |= set(range(1, max(first_at) + 1))
     offered, acknowledged = conversation.offered, conversation.acknowledged
     return Ledger(
         readings=len(first_at),
         acknowledged=len(acknowledged),
-        lost=tuple(sorted(owed - first_at.keys())),
+        lost=tuple(sorted(expected - first_at.keys())),
         repeated=tuple(counter for counter in again if counter not in excused),
         excused=tuple(counter for counter in again if counter in excused),
         copies=tuple(copies),
         out_of_order=tuple(_overtaken(by_tag.values())),
         corrupt=tuple(corrupt),
-        commands=_unheard(device.commands, conversation.commands),
+        commands=_undelivered(device.commands, conversation.commands),
         latencies_ms=_since(offered, first_at),
         answers_ms=_since(offered, acknowledged),
     )
@@ -123,8 +123,8 @@ def _overtaken(counters: Iterable[int]) -> Iterable[int]:
         latest = max(latest, counter)
 
 
-def _unheard(published: Sequence[bytes], heard: Sequence[bytes]) -> tuple[str, ...]:
-    left = Counter(published) - Counter(heard)
+def _undelivered(published: Sequence[bytes], received: Sequence[bytes]) -> tuple[str, ...]:
+    left = Counter(published) - Counter(received)
     return tuple(payload.decode(errors="replace") for payload in left)
 
 

@@ -55,7 +55,7 @@ def _count(results: Sequence[Result], outcome: Outcome) -> int:
 def _head(campaign: Campaign, results: Sequence[Result], seconds: float) -> str:
     tone = "failed" if _count(results, Outcome.FAILED) else "passed"
     readings = sum(int(result.numbers.get("readings", 0)) for result in results)
-    told = [
+    summary = [
         f"<b>{_count(results, Outcome.PASSED)}</b> passed",
         f"<b>{_count(results, Outcome.FAILED)}</b> failed",
         f"<b>{_count(results, Outcome.NOT_RUN)}</b> not run",
@@ -63,7 +63,7 @@ def _head(campaign: Campaign, results: Sequence[Result], seconds: float) -> str:
         f"<b>{seconds:.0f}</b> s",
         f"seed <b>{campaign.seed}</b>",
     ]
-    cells = "".join(f"<li>{each}</li>" for each in told)
+    cells = "".join(f"<li>{each}</li>" for each in summary)
     verdict = f'<span class="{tone}">{_verdict(results)}</span>'
     return f'<h1>Boards under test {verdict}</h1><ul class="sums">{cells}</ul>'
 
@@ -115,8 +115,8 @@ def _in_short(result: Result) -> str:
     numbers = result.numbers
     effects = _effects(result)
     median_ms = numbers.get("latency_p50_ms", 0)
-    told = f"{numbers.get('readings', 0):.0f} readings, median {median_ms:.1f} ms"
-    return f"{told}; {effects}" if effects else told
+    summary = f"{numbers.get('readings', 0):.0f} readings, median {median_ms:.1f} ms"
+    return f"{summary}; {effects}" if effects else summary
 
 
 def _effects(result: Result) -> str:

@@ -25,7 +25,7 @@ def histogram(latencies_ms: Sequence[float]) -> dict[str, int]:
 
 
 def as_json(campaign: Campaign, results: Sequence[Result], seconds: float) -> str:
-    told = {
+    document = {
         "seed": campaign.seed,
         "seconds": round(seconds, 1),
         "bench": str(campaign.bench),
@@ -46,7 +46,7 @@ def as_json(campaign: Campaign, results: Sequence[Result], seconds: float) -> st
         ],
         "runs": [_run(campaign, result) for result in results],
     }
-    return json.dumps(told, indent=1) + "\n"
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _is_of(result: Result, board: str) -> bool:
@@ -54,7 +54,7 @@ def _is_of(result: Result, board: str) -> bool:
 
 
 def _run(campaign: Campaign, result: Result) -> dict[str, object]:
-    told: dict[str, object] = {
+    document: dict[str, object] = {
         "scenario": result.scenario,
         "board": result.board,
         "outcome": str(result.outcome),
@@ -65,11 +65,11 @@ def _run(campaign: Campaign, result: Result) -> dict[str, object]:
         "effects": result.effects,
     }
     if result.why:
-        told["why"] = result.why
+        document["why"] = result.why
     if result.outcome is Outcome.FAILED:
-        told |= {
+        document |= {
             "failures": result.failures,
             "repeat": repeat_command(campaign, result),
             "left_in": result.folder,
         }
-    return told
+    return document

@@ -21,10 +21,10 @@ def as_junit(campaign: Campaign, results: Sequence[Result], seconds: float) -> s
         suite = ET.SubElement(
             root, "testsuite", {"name": board.spec.id, "time": spent, **_counts(mine)}
         )
-        told = ET.SubElement(suite, "properties")
+        properties = ET.SubElement(suite, "properties")
         firmware = next((result.firmware for result in mine if result.firmware), "")
         for name, value in (("seed", campaign.seed), ("firmware", firmware)):
-            ET.SubElement(told, "property", name=name, value=str(value))
+            ET.SubElement(properties, "property", name=name, value=str(value))
         for result in mine:
             suite.append(_case(campaign, result))
     ET.indent(root)

@@ -38,7 +38,7 @@ class Campaign:
 
 
 async def perform(
-    campaign: Campaign, tell: Callable[[Result], None] = lambda result: None
+    campaign: Campaign, on_result: Callable[[Result], None] = lambda result: None
 ) -> list[Result]:
     """In the order in which they ended."""
     results: list[Result] = []
@@ -53,7 +53,7 @@ async def perform(
             async with turns, places:
                 result = await one_run(campaign, board, scenario)
         results.append(result)
-        tell(result)
+        on_result(result)
 
     async with asyncio.TaskGroup() as group:
         turns = [asyncio.Semaphore(1 if each.kind.is_real else JOBS) for each in campaign.boards]
@@ -117,14 +117,21 @@ def seed_of(campaign: Campaign, board: Listed, scenario: Scenario) -> int:
 
 def repeat_command(campaign: Campaign, result: Result) -> str:
     """What to type to run this one again."""
-    words = ["python", "-m", "hil"]
+    command = ["python", "-m", "hil"]
     if campaign.bench != DEFAULT:
-        words += ["--bench", str(campaign.bench)]
-    words += ["--board", result.board, "--scenario", result.scenario, "--seed", str(campaign.seed)]
+        command += ["--bench", str(campaign.bench)]
+    command += [
+        "--board",
+        result.board,
+        "--scenario",
+        result.scenario,
+        "--seed",
+        str(campaign.seed),
+    ]
     if campaign.elsewhere is not None:
         for option, (host, port) in (
             ("--gateway", campaign.elsewhere.gateway),
             ("--broker", campaign.elsewhere.broker),
         ):
-            words += [option, f"{host}:{port}"]
-    return shlex.join(words)
+            command += [option, f"{host}:{port}"]
+    return shlex.join(command)

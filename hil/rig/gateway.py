@@ -12,7 +12,7 @@ from hil.rig.ports import free_udp_port
 
 class GatewayProcess(LoggedProcess):
     """`tidegate run` in a folder of its own; UDP on a port of 127.0.0.1 that was free, the same in
-    each of its lives, so that its sensors find it.
+    each of its runs, so that its sensors find it.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class GatewayProcess(LoggedProcess):
 
 
 def _with_few_words(config: str) -> str:
-    """What the gateway says of itself and its devices comes at its own time, to whoever listens to
-    everything: only those hear it who ask for it.
+    """Presence and statistics come at their own time, to every subscriber of `#`: only tests that
+    ask for them get them.
     """
     if "[presence]" in config or "[home_assistant]" in config:
         return config

@@ -1,4 +1,4 @@
-"""A program in a process of its own that may live several times; each life's log begins behind that
+"""A program in a process of its own that may run several times; each run's log begins behind that
 of the one before."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ProcessError(Exception):
 
 
 class LoggedProcess(ABC):
-    """Inside the `with` it runs; whoever leaves that kills it."""
+    """Inside the `with` it runs; the end of that kills it."""
 
     def __init__(self, log_path: Path) -> None:
         self.log_path = log_path
@@ -67,7 +67,7 @@ class LoggedProcess(ABC):
                     stdout=log,
                     stderr=log,
                     env={**os.environ, **(environment or {})},
-                    # Ctrl-C is for whoever started this, who then stops it in order.
+                    # Ctrl-C is for the caller, which then stops it in order.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -86,13 +86,13 @@ class LoggedProcess(ABC):
 
     @property
     def log(self) -> str:
-        """Of this life."""
+        """Of this run."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_begin)
             return log.read().decode("utf-8", errors="replace")
 
     @property
-    def log_of_all_lives(self) -> str:
+    def whole_log(self) -> str:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def log_tail(self) -> str:
@@ -102,7 +102,7 @@ class LoggedProcess(ABC):
         """The first match in the log; raises ProcessError when there is none in time."""
         deadline = time.monotonic() + timeout_s
         while True:
-            has_ended = self.returncode is not None  # looked at first: its last words count
+            has_ended = self.returncode is not None  # read first: its last output counts
             found = re.search(pattern, self.log)
             if found is not None:
                 return found

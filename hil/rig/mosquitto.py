@@ -39,7 +39,7 @@ class BrokerError(Exception):
 def find_mosquitto() -> str:
     executable = shutil.which("mosquitto", path=SEARCH_PATH)
     if executable is None:
-        raise BrokerError("mosquitto is not installed; try: sudo apt-get install mosquitto")
+        raise BrokerError("mosquitto is not installed; try: sudo apt-get install -y mosquitto")
     return executable
 
 

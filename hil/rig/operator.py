@@ -1,4 +1,4 @@
-"""Who sits behind the broker: answers what nodes ask, and publishes messages for them.
+"""A client of the broker that answers requests of nodes, and publishes messages for them.
 
 It keeps no session. What it is to publish waits until the broker has it, over any number of its
 ends; the time is answered as `firmware.ota_server` answers it.

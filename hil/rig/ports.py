@@ -19,7 +19,7 @@ _claims: deque[socket.socket] = deque()
 
 
 class HeldPort:
-    """A TCP port that nobody else gets until `close`, and that refuses connections meanwhile.
+    """A TCP port that no other program gets until `close`, and that refuses connections meanwhile.
 
     It is bound and never listens. Who sets SO_REUSEADDR, as asyncio and mosquitto do, can listen
     there, go, and come back; Linux gives it to no socket that asks for any port.

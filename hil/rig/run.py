@@ -2,9 +2,9 @@
 
 What happens: broker, gateway and network are there; messages that are to be there before are
 published; the board is switched on; faults come and go as the scenario says; `readings` have
-arrived, and `after` of them were offered behind the end of the last fault; what is owed then
-settles; the ledger is judged. Trouble of the rig itself (a program that does not start) is a
-failure as well, with its text.
+arrived, and `after` of them were offered after the end of the last fault; what is outstanding has
+time to arrive; the ledger is compared with what the scenario allows. Trouble of the rig itself (a
+program that does not start) is a failure as well, with its text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hil.boards.errors import BoardError
-from hil.oracle.ledger import FAULTS, Device, Ledger, judge, percentile
+from hil.oracle.ledger import FAULTS, Device, Ledger, compare, percentile
 from hil.rig.logged_process import ProcessError
 from hil.rig.mosquitto import BrokerError
 from hil.rig.small_disk import NoSmallDiskError
@@ -27,8 +27,8 @@ from hil.rig.steps import STEPS
 from hil.scenarios.actions import ACTIONS
 from hil.scenarios.events import Event
 
-SETTLE_S = 15.0
-WORDS_LINES = 12
+OUTSTANDING_S_MAX = 15.0
+OUTPUT_LINES = 12
 # What the rig or a board does not do; a mistake of ours is none of it, and ends the campaign.
 TROUBLE = (BoardError, ProcessError, BrokerError, OSError, TimeoutError, subprocess.TimeoutExpired)
 TRACEBACK = "Traceback (most recent call last)"
@@ -63,7 +63,7 @@ async def run(setting: Setting) -> Result:
     began = time.monotonic()
     try:
         async with on_stage(setting) as stage:
-            await Play(stage, result).perform()
+            await ScenarioRun(stage, result).perform()
     except* NoSmallDiskError as missing:
         result.why = str(next(_each(missing)))
     except* TROUBLE as several:
@@ -84,7 +84,7 @@ def _each(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
             yield error
 
 
-class Play:
+class ScenarioRun:
     def __init__(self, stage: Stage, result: Result) -> None:
         self._stage = stage
         self._scenario = stage.scenario
@@ -110,8 +110,8 @@ class Play:
                 await self._events()
         except TimeoutError:
             self._fail(f"its events were not over within {self._limit_s:.0f} s")
-        await self._readings_come()
-        stored = await self._settle()
+        await self._await_readings()
+        stored = await self._await_outstanding()
         await self._end(stored)
 
     async def _events(self) -> None:
@@ -144,7 +144,7 @@ class Play:
                     await asyncio.sleep(event.for_s * self._stretch)
                     await _whole(steps.end(self._stage, event))
 
-    async def _readings_come(self) -> None:
+    async def _await_readings(self) -> None:
         """As many as are asked for, and those that show that all is well again."""
         stage, scenario = self._stage, self._scenario
         witness, known = stage.witness, set(stage.conversation.offered)
@@ -163,18 +163,18 @@ class Play:
                 "the board's last words:\n" + _tail(await asyncio.to_thread(stage.board.logs))
             )
 
-    async def _settle(self) -> set[int]:
-        """What the board had stored by now; all that it is owed has had its time to arrive."""
+    async def _await_outstanding(self) -> set[int]:
+        """What the board had stored by now; what is outstanding has had its time to arrive."""
         stage = self._stage
         stored = await asyncio.to_thread(stage.board.stored)
         may_lose = self._scenario.most["lost"] is None
 
-        def has_settled() -> bool:
+        def is_complete() -> bool:
             ledger = self._ledger(stored)
             return (may_lose or not ledger.lost) and not ledger.commands
 
         loop = asyncio.get_running_loop()
-        await stage.until(has_settled, loop.time() + SETTLE_S * self._stretch)
+        await stage.until(is_complete, loop.time() + OUTSTANDING_S_MAX * self._stretch)
         return stored
 
     async def _end(self, stored: set[int]) -> None:
@@ -184,13 +184,13 @@ class Play:
             if stage.gateway.returncode is not None:
                 self._fail(f"the gateway ended by itself, with {stage.gateway.returncode}")
             await asyncio.to_thread(stage.gateway.kill)
-            if TRACEBACK in stage.gateway.log_of_all_lives:
+            if TRACEBACK in stage.gateway.whole_log:
                 self._fail(f"the gateway raised: {stage.gateway.log_path}")
         stage.network.close()  # a board's own port is free then
-        await asyncio.to_thread(stage.board.last_words)
+        await asyncio.to_thread(stage.board.collect_output)
         await asyncio.to_thread(stage.board.kill)
         self._compare(ledger)
-        self._look_for_effects()
+        self._check_effects()
         result.firmware = stage.board.firmware_hash
         result.effects = {name: count for name, count in stage.effects.items() if count}
         result.latencies_ms = ledger.latencies_ms
@@ -205,14 +205,14 @@ class Play:
             was_cut=scenario.cuts_power,
             commands=stage.commands,
         )
-        return judge(stage.conversation, stage.witness.seen, device, stage.network.excused)
+        return compare(stage.conversation, stage.witness.seen, device, stage.network.excused)
 
     def _compare(self, ledger: Ledger) -> None:
         for fault in FAULTS:
             most = self._scenario.most[fault]
             if most is not None and ledger.count(fault) > most:
                 at_most = f", at most {most}" if most else ""
-                self._fail(ledger.told(fault) + at_most)
+                self._fail(ledger.described(fault) + at_most)
         p95_ms = percentile(ledger.latencies_ms, 0.95)
         if 0 < self._scenario.p95_ms < p95_ms:
             self._fail(
@@ -220,7 +220,7 @@ class Play:
                 f"at most {self._scenario.p95_ms:.0f}"
             )
 
-    def _look_for_effects(self) -> None:
+    def _check_effects(self) -> None:
         """A fault that did nothing proves nothing."""
         effects, scenario = self._stage.effects, self._scenario
         air = self._stage.network.marks(scenario.udp, scenario.line)
@@ -232,9 +232,9 @@ class Play:
                 self._fail(f"{event.do} did nothing: nothing was {' or '.join(marks)}")
 
     def _numbers(self, ledger: Ledger) -> dict[str, float]:
-        stage, talk = self._stage, self._stage.conversation
+        stage, conversation = self._stage, self._stage.conversation
         wakes = stage.board.wakes()
-        awake_s = sum(wake.ended_at - wake.began_at for wake in wakes) or talk.talking_s
+        awake_s = sum(each.ended_at - each.began_at for each in wakes) or conversation.on_air_s
         readings = max(1, ledger.readings)
         heap_used, heap_size = stage.board.heap_used() or (0, 0)
         counts = {fault: float(ledger.count(fault)) for fault in FAULTS}
@@ -247,9 +247,9 @@ class Play:
             "latency_max_ms": max(ledger.latencies_ms, default=0.0),
             "answer_p50_ms": percentile(ledger.answers_ms, 0.5),
             "awake_ms_per_reading": awake_s * 1000 / readings,
-            "octets_up_per_reading": talk.octets_up / readings,
-            "octets_down_per_reading": talk.octets_down / readings,
-            "frames_per_reading": (talk.frames_up + talk.frames_down) / readings,
+            "octets_up_per_reading": conversation.octets_up / readings,
+            "octets_down_per_reading": conversation.octets_down / readings,
+            "frames_per_reading": (conversation.frames_up + conversation.frames_down) / readings,
             "heap_used": heap_used,
             "heap_size": heap_size,
         }
@@ -258,10 +258,10 @@ class Play:
         self._result.failures.append(why)
 
 
-def _tail(said: str) -> str:
-    """Its line's frames between its words are left out."""
-    lines = ["".join(filter(str.isprintable, line)) for line in said.splitlines()]
-    return "\n".join(lines[-WORDS_LINES:])
+def _tail(text: str) -> str:
+    """Without the frames that its line has between the text."""
+    lines = ["".join(filter(str.isprintable, line)) for line in text.splitlines()]
+    return "\n".join(lines[-OUTPUT_LINES:])
 
 
 async def _whole(step: Awaitable[None]) -> None:

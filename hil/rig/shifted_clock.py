@@ -1,8 +1,8 @@
-"""Runs a module of Python with a wall clock that somebody else may set while it runs.
+"""Runs a module of Python with a wall clock that another process may set while it runs.
 
     python -m hil.rig.shifted_clock FILE MODULE ARGUMENTS...
 
-The file holds two signed numbers of 8 octets, big-endian: so many nanoseconds the clock is ahead,
+The file holds two signed numbers of 8 bytes, big-endian: so many nanoseconds the clock is ahead,
 which `ShiftedClock` writes; and how often the program has come upon another such number. Only
 `time.time` and `time.time_ns` show it, as they do when NTP answers; the monotonic clock goes on, as
 it does then.
@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-SEEN_S_MAX, LOOK_S = 5.0, 0.02
+SEEN_S_MAX, POLL_S = 5.0, 0.02
 _NUMBER = struct.Struct(">q")
 _FILE = struct.Struct(">qq")
 
@@ -38,11 +38,11 @@ class ShiftedClock:
         """Or until SEEN_S_MAX is over."""
         deadline = time.monotonic() + SEEN_S_MAX
         while self.times_seen < times and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     @property
     def times_seen(self) -> int:
-        """Jumps that the program has seen, in all of its lives."""
+        """Jumps that the program has seen, in all of its runs."""
         seen: int = _FILE.unpack(self.path.read_bytes())[1]
         return seen
 

@@ -1,4 +1,4 @@
-"""A disk of a few MiB that a gateway can have for itself and that somebody else can fill.
+"""A disk of a few MiB that a gateway can have for itself and that another program can fill.
 
 It is a tmpfs, mounted as root or in a mount namespace of its own where users may have one. In the
 namespace a program gets to it by `prefix`, and this process through /proc.

@@ -113,9 +113,9 @@ class Stage:
     @property
     def effects(self) -> Counter[str]:
         """How often each fault took effect so far."""
-        found = self.done + self.network.fates
+        found = self.done + self.network.fault_counts
         if self.setting.elsewhere is None:
-            found += self.broker_proxy.fates
+            found += self.broker_proxy.fault_counts
             found[CLOCK_SEEN] = self.clock.times_seen
         return found
 
@@ -124,7 +124,7 @@ class Stage:
         return f"hil/{self.device}"
 
     async def until(self, is_so: Callable[[], bool], deadline: float) -> bool:
-        """Whether it became so in time; looked at whenever something was said or arrived."""
+        """Whether it became so in time; checked whenever a frame was sent or something arrived."""
         try:
             async with asyncio.timeout_at(deadline):
                 await self.once(is_so)
@@ -138,7 +138,7 @@ class Stage:
             await self._changed.wait()
 
     async def send_command(self, *, is_retained: bool) -> None:
-        """One that is not retained waits until somebody listens."""
+        """One that is not retained waits until the board has subscribed."""
         if not is_retained:
             await self.once(lambda: self.conversation.has_subscribed)
         where, payload = self.board.command(len(self.commands) + 1)
@@ -147,42 +147,42 @@ class Stage:
 
     # Broker and gateway, where they are ours
 
-    async def broker_ends(self, *, is_killed: bool) -> None:
+    async def end_broker(self, *, is_killed: bool) -> None:
         self.done[BROKER_KILLED if is_killed else BROKER_STOPPED] += self.broker.running
         await asyncio.to_thread(self.broker.kill if is_killed else self.broker.stop)
         await self.broker_proxy.shut()
         self.witness.ready.clear()
 
-    async def broker_returns(self) -> None:
+    async def restart_broker(self) -> None:
         """The proxy opens when the witness has subscribed again: else it could miss readings."""
         await asyncio.to_thread(self.broker.start)
         await self.witness.ready.wait()
         await self.broker_proxy.open()
 
-    def gateway_starts(self) -> None:
+    def start_gateway(self) -> None:
         self.gateway.start()
         assert self.gateway.port
 
-    def gateway_dies(self) -> None:
+    def kill_gateway(self) -> None:
         self.done[GATEWAY_KILLED] += self.gateway.returncode is None
         self.gateway.kill()
 
-    def gateway_stops(self) -> None:
+    def stop_gateway(self) -> None:
         """Raises ProcessError when it does not end in order."""
         returncode = self.gateway.stop()
         if returncode != 0:
             raise ProcessError(f"asked to end it ended with {returncode}:\n{self.gateway.log}")
         self.done[GATEWAY_STOPPED] += 1
 
-    def gateway_forgets(self) -> None:
+    def erase_gateway_state(self) -> None:
         """The folder stays: it may be a disk of its own."""
-        kept = list((self.setting.folder / "gateway" / "state").iterdir())
-        for each in kept:
+        files = list((self.setting.folder / "gateway" / "state").iterdir())
+        for each in files:
             if each.is_dir():
                 shutil.rmtree(each)
             else:
                 each.unlink()
-        self.done[GATEWAY_FORGOT] += bool(kept)
+        self.done[GATEWAY_FORGOT] += bool(files)
 
     async def boot(self) -> None:
         await asyncio.to_thread(self.board.boot)
@@ -192,9 +192,9 @@ class Stage:
     # Setting up
 
     async def set_up(self, stack: AsyncExitStack) -> None:
-        await self._meet_broker(stack)
+        await self._start_broker(stack)
         self.witness.on_seen = self._changed.set
-        await self._build_way(stack)
+        await self._build_network(stack)
         spec = self.setting.spec
         node = Node(
             id=self.device,
@@ -208,7 +208,7 @@ class Stage:
         if self.setting.elsewhere is None:
             await asyncio.to_thread(self.gateway.wait_until_connected)
 
-    async def _meet_broker(self, stack: AsyncExitStack) -> None:
+    async def _start_broker(self, stack: AsyncExitStack) -> None:
         elsewhere = self.setting.elsewhere
         if elsewhere is None:
             folder = self.setting.folder / "broker"
@@ -224,7 +224,7 @@ class Stage:
         self.witness = await stack.enter_async_context(witnessing(port, READINGS, host))
         self.operator = await stack.enter_async_context(operating(port, QUESTIONS, host))
 
-    async def _build_way(self, stack: AsyncExitStack) -> None:
+    async def _build_network(self, stack: AsyncExitStack) -> None:
         """Gateway, network and board, in the order in which each needs another's address."""
         spec, folder = self.setting.spec, self.setting.folder
         terminal = Terminal()
@@ -246,12 +246,12 @@ class Stage:
                 self._connect_line()
             self.network = LineNetwork(proxy)
             stack.callback(self.network.close)
-            self._raise_gateway(stack, line_config(line, self.scenario.baud))
+            self._start_gateway(stack, line_config(line, self.scenario.baud))
             await asyncio.to_thread(self.gateway.wait_for_log, OPEN_LINE)
             self._port = 0
         else:
             gateway = self.setting.elsewhere
-            self._raise_gateway(stack, "")
+            self._start_gateway(stack, "")
             host, port = gateway.gateway if gateway else (LOOPBACK, 0)
             port = port or await asyncio.to_thread(lambda: self.gateway.port)
             udp = LossyProxy(
@@ -271,7 +271,7 @@ class Stage:
         device = self.board.device
         proxy.connect(opened_port(device, self.scenario.baud) if device else near)
 
-    def _raise_gateway(self, stack: AsyncExitStack, ports: str) -> None:
+    def _start_gateway(self, stack: AsyncExitStack, ports: str) -> None:
         if self.setting.elsewhere is not None:
             return
         folder = self.setting.folder / "gateway"

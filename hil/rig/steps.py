@@ -33,12 +33,12 @@ async def _air_up(stage: Stage, event: Event) -> None:
     stage.network.is_down = False
 
 
-async def _storm(stage: Stage, event: Event) -> None:
-    stage.network.weather(event.udp, event.line)
+async def _set_impairment(stage: Stage, event: Event) -> None:
+    stage.network.set_impairment(event.udp, event.line)
 
 
-async def _clear(stage: Stage, event: Event) -> None:
-    stage.network.weather(stage.scenario.udp, stage.scenario.line)
+async def _clear_impairment(stage: Stage, event: Event) -> None:
+    stage.network.set_impairment(stage.scenario.udp, stage.scenario.line)
 
 
 async def _burst(stage: Stage, event: Event) -> None:
@@ -49,39 +49,39 @@ async def _move(stage: Stage, event: Event) -> None:
     await stage.network.leave()
 
 
-async def _arrive(stage: Stage, event: Event) -> None:
+async def _come_back(stage: Stage, event: Event) -> None:
     await stage.network.come_back()
 
 
 # The broker
 
 
-async def _broker_stops(stage: Stage, event: Event) -> None:
-    await stage.broker_ends(is_killed=False)
+async def _stop_broker(stage: Stage, event: Event) -> None:
+    await stage.end_broker(is_killed=False)
 
 
-async def _broker_dies(stage: Stage, event: Event) -> None:
-    await stage.broker_ends(is_killed=True)
+async def _kill_broker(stage: Stage, event: Event) -> None:
+    await stage.end_broker(is_killed=True)
 
 
-async def _broker_returns(stage: Stage, event: Event) -> None:
-    await stage.broker_returns()
+async def _restart_broker(stage: Stage, event: Event) -> None:
+    await stage.restart_broker()
 
 
-async def _broker_freezes(stage: Stage, event: Event) -> None:
+async def _freeze_broker(stage: Stage, event: Event) -> None:
     stage.broker_proxy.freeze()
 
 
-async def _broker_thaws(stage: Stage, event: Event) -> None:
+async def _thaw_broker(stage: Stage, event: Event) -> None:
     stage.broker_proxy.thaw()
 
 
-async def _broker_fills(stage: Stage, event: Event) -> None:
+async def _fill_broker(stage: Stage, event: Event) -> None:
     stage.broker_proxy.is_full = True
     await stage.broker_proxy.cut()
 
 
-async def _broker_has_room(stage: Stage, event: Event) -> None:
+async def _empty_broker(stage: Stage, event: Event) -> None:
     stage.broker_proxy.is_full = False
 
 
@@ -89,46 +89,46 @@ async def _cut(stage: Stage, event: Event) -> None:
     await stage.broker_proxy.cut()
 
 
-async def _cutting(stage: Stage, event: Event) -> None:
+async def _start_cutting(stage: Stage, event: Event) -> None:
     stage.broker_proxy.cutting = True
 
 
-async def _not_cutting(stage: Stage, event: Event) -> None:
+async def _stop_cutting(stage: Stage, event: Event) -> None:
     stage.broker_proxy.cutting = False
 
 
 # The gateway
 
 
-async def _gateway_dies(stage: Stage, event: Event) -> None:
-    await asyncio.to_thread(stage.gateway_dies)
+async def _kill_gateway(stage: Stage, event: Event) -> None:
+    await asyncio.to_thread(stage.kill_gateway)
 
 
-async def _gateway_stops(stage: Stage, event: Event) -> None:
-    await asyncio.to_thread(stage.gateway_stops)
+async def _stop_gateway(stage: Stage, event: Event) -> None:
+    await asyncio.to_thread(stage.stop_gateway)
 
 
-async def _gateway_forgets(stage: Stage, event: Event) -> None:
-    await asyncio.to_thread(stage.gateway_dies)
-    await asyncio.to_thread(stage.gateway_forgets)
+async def _erase_gateway(stage: Stage, event: Event) -> None:
+    await asyncio.to_thread(stage.kill_gateway)
+    await asyncio.to_thread(stage.erase_gateway_state)
 
 
-async def _gateway_starts(stage: Stage, event: Event) -> None:
-    await asyncio.to_thread(stage.gateway_starts)
+async def _start_gateway(stage: Stage, event: Event) -> None:
+    await asyncio.to_thread(stage.start_gateway)
 
 
-async def _jump(stage: Stage, event: Event) -> None:
+async def _jump_clock(stage: Stage, event: Event) -> None:
     """Returns when the gateway has looked at its clock, if it does so soon."""
     seen = stage.clock.times_seen
     stage.clock.jump(event.seconds)
     await asyncio.to_thread(stage.clock.wait_until_seen, seen + 1)
 
 
-async def _fill(stage: Stage, event: Event) -> None:
+async def _fill_disk(stage: Stage, event: Event) -> None:
     await asyncio.to_thread(stage.disk_of_gateway.fill)
 
 
-async def _free(stage: Stage, event: Event) -> None:
+async def _free_disk(stage: Stage, event: Event) -> None:
     stage.done[DISK_FULL] += stage.disk_of_gateway.is_full
     await asyncio.to_thread(stage.disk_of_gateway.free)
 
@@ -162,20 +162,20 @@ async def _message(stage: Stage, event: Event) -> None:
 
 STEPS: dict[str, Steps] = {
     "air.down": Steps(_air_down, _air_up),
-    "air.weather": Steps(_storm, _clear),
+    "air.weather": Steps(_set_impairment, _clear_impairment),
     "air.burst": Steps(_burst),
-    "air.move": Steps(_move, _arrive),
-    "broker.stop": Steps(_broker_stops, _broker_returns),
-    "broker.kill": Steps(_broker_dies, _broker_returns),
-    "broker.freeze": Steps(_broker_freezes, _broker_thaws),
-    "broker.full": Steps(_broker_fills, _broker_has_room),
+    "air.move": Steps(_move, _come_back),
+    "broker.stop": Steps(_stop_broker, _restart_broker),
+    "broker.kill": Steps(_kill_broker, _restart_broker),
+    "broker.freeze": Steps(_freeze_broker, _thaw_broker),
+    "broker.full": Steps(_fill_broker, _empty_broker),
     "broker.cut": Steps(_cut),
-    "broker.cutting": Steps(_cutting, _not_cutting),
-    "gateway.kill": Steps(_gateway_dies, _gateway_starts),
-    "gateway.stop": Steps(_gateway_stops, _gateway_starts),
-    "gateway.forget": Steps(_gateway_forgets, _gateway_starts),
-    "clock.jump": Steps(_jump),
-    "disk.full": Steps(_fill, _free),
+    "broker.cutting": Steps(_start_cutting, _stop_cutting),
+    "gateway.kill": Steps(_kill_gateway, _start_gateway),
+    "gateway.stop": Steps(_stop_gateway, _start_gateway),
+    "gateway.forget": Steps(_erase_gateway, _start_gateway),
+    "clock.jump": Steps(_jump_clock),
+    "disk.full": Steps(_fill_disk, _free_disk),
     "board.power_cut": Steps(_power_cut, _boot),
     "board.reset": Steps(_reset),
     "board.soft_reset": Steps(_soft_reset),

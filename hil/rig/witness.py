@@ -1,10 +1,10 @@
-"""Who sees at the broker what arrives, with its delivery tag, over every end of the broker.
+"""A subscriber that records what arrives at the broker, with its delivery tag, over restarts of it.
 
 It subscribes at QoS 0 and keeps no session: mosquitto writes a message to the sockets of such
 subscribers before it acknowledges it to the publisher, and what is written the kernel delivers,
 also when the broker is killed then. So whatever the broker acknowledged while the witness was
-there, the witness has. Who needs that must let nobody publish before `ready` is set again after a
-restart.
+there, the witness has. For that no publisher may be
+let through before `ready` is set again after a restart.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Witness:
 
     def _note(self, packet: mqtt5.PublishPacket) -> None:
         tag = dict(packet.user_properties)
-        if not {"gw", "epoch", "seq"} <= tag.keys():  # QoS 0, or from somebody else
+        if not {"gw", "epoch", "seq"} <= tag.keys():  # QoS 0, or from another publisher
             return
         self.seen.append(
             Seen(

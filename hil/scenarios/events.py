@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hil.faults.lossy_proxy import Weather
-from hil.faults.serial_proxy import LineWeather
+from hil.faults.lossy_proxy import Impairment
+from hil.faults.serial_proxy import LineImpairment
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +24,5 @@ class Event:
     share: float
     octets: int
     is_retained: bool
-    udp: Weather
-    line: LineWeather
+    udp: Impairment
+    line: LineImpairment

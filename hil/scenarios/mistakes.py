@@ -5,7 +5,7 @@
     loss = table.number("loss", 0.0, most=1.0)
     page.end()                                      # raises MistakesError
 
-A key that nobody asked for is a mistake, and the nearest known one is named. What is wrong stands
+A key that is not read is a mistake, and the nearest known one is named. What is wrong stands
 in `page.problems`; the value that was asked for is then its default, so that reading goes on.
 """
 
@@ -97,7 +97,7 @@ class Table:
         self._page = page
         self._place = place
         self._given = given
-        self._asked: set[str] = set()
+        self._used: set[str] = set()
         self._inner: list[Table] = []
 
     def __contains__(self, key: str) -> bool:
@@ -167,8 +167,8 @@ class Table:
 
     def refuse_unknown(self) -> None:
         for key in self._given:
-            if key not in self._asked:
-                known = sorted(self._asked)
+            if key not in self._used:
+                known = sorted(self._used)
                 self.wrong(
                     key, f"unknown here{_near(key, known) or '; known: ' + ', '.join(known)}"
                 )
@@ -180,7 +180,7 @@ class Table:
         return self._inner[-1]
 
     def _value(self, key: str, kind: Any, what: str, default: Any) -> Any:
-        self._asked.add(key)
+        self._used.add(key)
         if key not in self._given:
             if default is None:
                 self.wrong(key, f"is missing: {what}")

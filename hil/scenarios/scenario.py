@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hil.boards.board import Can
-from hil.faults.lossy_proxy import CALM, Weather
-from hil.faults.serial_proxy import LineWeather
+from hil.faults.lossy_proxy import CALM, Impairment
+from hil.faults.serial_proxy import LineImpairment
 from hil.oracle.ledger import FAULTS
 from hil.scenarios.actions import ACTIONS, PARAMETERS
 from hil.scenarios.events import Event
@@ -43,8 +43,8 @@ class Scenario:
     gateway_config: str
     disk_mib: int  # of the gateway's own disk; 0: that of this machine
     broker_config: tuple[str, ...]
-    udp: Weather
-    line: LineWeather
+    udp: Impairment
+    line: LineImpairment
     baud: int
     events: tuple[Event, ...]
     most: dict[str, int | None]  # of each fault of the ledger; None: any number
@@ -79,10 +79,10 @@ def read(path: Path) -> Scenario:
     air, expect = table.table("air"), table.table("expect")
     line = air.table("serial")
     disk_mib = gateway.whole("disk_mib", 0, 0, 64)
-    told = table.tables("event")
-    if len(told) > EVENTS_MAX:
-        page.note(("event", EVENTS_MAX), f"{len(told)} events, at most {EVENTS_MAX}")
-    events = tuple(_event(each, disk_mib) for each in told[:EVENTS_MAX])
+    given = table.tables("event")
+    if len(given) > EVENTS_MAX:
+        page.note(("event", EVENTS_MAX), f"{len(given)} events, at most {EVENTS_MAX}")
+    events = tuple(_event(each, disk_mib) for each in given[:EVENTS_MAX])
     known = set(Can)
     needs = frozenset(Can(need) for need in table.texts("needs", [*Can]) if need in known)
     scenario = Scenario(
@@ -100,8 +100,8 @@ def read(path: Path) -> Scenario:
         gateway_config=gateway.text("config", ""),
         disk_mib=disk_mib,
         broker_config=broker.texts("config"),
-        udp=_weather(air.table("udp")),
-        line=_line_weather(line),
+        udp=_impairment(air.table("udp")),
+        line=_line_impairment(line),
         baud=line.whole("baud", 115_200, 1200, 921_600),
         events=events,
         most={fault: _most(expect, fault) for fault in FAULTS},
@@ -147,12 +147,12 @@ def _event(table: Table, disk_mib: int) -> Event:
         share=table.number("share", 0.0, 0.0, 1.0),
         octets=table.whole("octets", 0, 0, 100_000),
         is_retained=table.text("retain", "no", ("yes", "no")) == "yes",
-        udp=_weather(table.table("udp")),
-        line=_line_weather(table.table("serial")),
+        udp=_impairment(table.table("udp")),
+        line=_line_impairment(table.table("serial")),
     )
 
 
-def _weather(table: Table) -> Weather:
+def _impairment(table: Table) -> Impairment:
     shares = {
         name: table.number(name, 0.0, 0.0, 1.0) for name in ("loss", "copies", "delayed", "damaged")
     }
@@ -160,9 +160,9 @@ def _weather(table: Table) -> Weather:
     return replace(calm, mtu=table.whole("mtu", 0, 0, 65_535), **shares)
 
 
-def _line_weather(table: Table) -> LineWeather:
+def _line_impairment(table: Table) -> LineImpairment:
     flips, drops = (table.number(name, 0.0, 0.0, 1.0) for name in ("flips", "drops"))
-    return LineWeather(flips, drops)
+    return LineImpairment(flips, drops)
 
 
 def _most(expect: Table, fault: str) -> int | None:

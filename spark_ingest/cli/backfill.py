@@ -7,7 +7,12 @@ from datetime import date
 
 from spark_ingest.cli.arguments import day
 from spark_ingest.cli.exit_codes import ExitCode
-from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
+from spark_ingest.cli.with_spark import (
+    add_spark_arguments,
+    routes_of,
+    spark_session,
+    spark_settings,
+)
 
 HELP = "build rollups anew from bronze, or decode what is in quarantine once more"
 EXAMPLE = "python -m spark_ingest backfill rollups --from 2026-11-01 --to 2026-11-30"
@@ -18,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", choices=("rollups", "quarantine"),
         help="rollups: from bronze, for days of measurement; quarantine: by the schemas that the "
-        "configuration has now, what is good by them goes to bronze and rollups",
+        "configuration has now, what is good by them goes to bronze, rollups and routes",
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="first", type=day, default=date.min, metavar="DAY",
@@ -39,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         from spark_ingest.tables.checkpoint import Checkpoint
         from spark_ingest.tables.tables import checkpoint_folder
 
-        upkeep = Upkeep(spark, lake)
+        upkeep = Upkeep(spark, lake, routes_of(settings))
         with Checkpoint(checkpoint_folder(lake, settings.spark.name)) as checkpoint:
             if arguments.what == "rollups":
                 rows = upkeep.rebuild_rollups(checkpoint, arguments.first, arguments.last)

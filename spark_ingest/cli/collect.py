@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from spark_ingest.collect.collector import Collector
     from spark_ingest.segments.writing import Writer
 
+SECONDS_MAX = 86_400
 HELP = "collect messages from the broker, and acknowledge them when they are safe"
 EXAMPLE = "python -m spark_ingest collect --config ingest.toml --set collector.name=second"
 
@@ -87,7 +89,10 @@ def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Co
         open_writer(settings) as writer,
         metrics_served(settings.metrics.listen, "metrics.listen", counters.registry),
     ):
-        yield Collector(options, writer, counters)
+        subscriptions = assembly.subscriptions(settings, options.session)
+        subscriptions.begin()
+        session = replace(options.session, former=subscriptions.former)
+        yield Collector(replace(options, session=session), writer, counters, subscriptions)
 
 
 @contextmanager
@@ -157,6 +162,8 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, got {text!r}")
+    if not 0 < seconds <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(
+            f"expected seconds, more than 0 and up to {SECONDS_MAX}, got {text!r}"
+        )
     return seconds

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from spark_ingest.cli.arguments import hours
 from spark_ingest.cli.exit_codes import ExitCode
-from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
+from spark_ingest.cli.with_spark import (
+    add_spark_arguments,
+    routes_of,
+    spark_session,
+    spark_settings,
+)
 from spark_ingest.segments.retention import removable
 
 HELP = "merge small files and partial rollups, also while the job runs"
@@ -37,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     with spark_session(settings) as spark:
         from spark_ingest.spark.upkeep import Upkeep
 
-        upkeep = Upkeep(spark, lake, [each.name for each in settings.route])
+        upkeep = Upkeep(spark, lake, routes_of(settings))
         for each in upkeep.compact():
             print(f"{each.table}: {each.files_before} files, now {each.files_after}")
         print(f"{upkeep.vacuum(arguments.vacuum_after)} files removed that nothing needs")

@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_ingest.cli.arguments import path
 from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.cli.gaps import described
 from spark_ingest.cli.report import draw
@@ -34,11 +35,11 @@ SMALL = '{ "spark.sql.shuffle.partitions" = 2, "spark.sql.codegen.wholeStage" = 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--folder", type=Path, metavar="DIR",
+        "--folder", type=path, metavar="DIR",
         help="where to leave lake and tables, a new folder; else they are removed at the end",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=Path, default=Path("day.html"), metavar="FILE",
+        "--output", type=path, default=Path("day.html"), metavar="FILE",
         help="the page, default day.html",
     )  # fmt: skip
     parser.add_argument("--devices", type=_count, default=12, metavar="N", help="default 12")
@@ -76,7 +77,10 @@ def _fill_lake(lake: Path, arguments: argparse.Namespace) -> date:
     has_parts = mosquitto() is not None and importlib.util.find_spec("gateway") is not None
     if arguments.without_broker or not has_parts:
         if not arguments.without_broker:
-            print("no mosquitto here (sudo apt-get install mosquitto): the day begins in the lake")
+            print(
+                "no mosquitto here: the day begins in the lake; for one that begins at the broker:"
+            )
+            print("  sudo apt-get install -y mosquitto")
         made = write_day(lake, devices=arguments.devices)
         print(f"{made.readings} readings, {made.repeats} twice, in {made.segments} segments")
         return DAY

@@ -15,6 +15,7 @@ from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.cli.segments import summary_of
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
+from spark_ingest.installing import brings, installs
 from spark_ingest.segments.segment import missing_pyarrow
 from spark_ingest.segments.shelf import SEGMENTS, collectors_in
 
@@ -80,13 +81,13 @@ def _packages(_settings: Settings) -> Iterator[str]:
         try:
             found = version(name)
         except PackageNotFoundError:
-            raise BadError(f"{name} is not installed: pip install 'tidegate[spark]'") from None
+            raise BadError(f"{name} is not installed:  {brings('spark', name)}") from None
         numbers = tuple(int(each) for each in found.split(".")[:2] if each.isdecimal())
         if name == "pyspark" and numbers < SPARK_OLDEST:
             raise BadError(f"pyspark {found}: 4.2 or newer is needed")
         if name == "pandas" and numbers >= (3,):
             raise BadError(
-                f"pandas {found}: PySpark does not support 3 yet: pip install 'pandas<3'"
+                f"pandas {found}: PySpark does not support 3 yet:  {installs('pandas<3')}"
             )
         yield f"{name} {found}"
 

@@ -7,9 +7,10 @@ import importlib.util
 from datetime import date
 from pathlib import Path
 
-from spark_ingest.cli.arguments import day
+from spark_ingest.cli.arguments import day, path
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
+from spark_ingest.installing import brings
 
 HELP = "draw a day of the tables on one page: values, completeness, gaps, silences"
 EXAMPLE = "python -m spark_ingest report --config ingest.toml --day 2026-11-20 --output day.html"
@@ -17,10 +18,10 @@ EXAMPLE = "python -m spark_ingest report --config ingest.toml --day 2026-11-20 -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
-    parser.add_argument("--lake", type=Path, metavar="DIR", help="instead of a configuration")
+    parser.add_argument("--lake", type=path, metavar="DIR", help="instead of a configuration")
     parser.add_argument("--day", type=day, metavar="DAY", help="default: the fullest one")
     parser.add_argument(
-        "--output", type=Path, default=Path("day.html"), metavar="FILE", help="default day.html"
+        "--output", type=path, default=Path("day.html"), metavar="FILE", help="default day.html"
     )
 
 
@@ -28,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("deltalake") is None:
         raise VerbError(
             ExitCode.UNAVAILABLE,
-            "the tables are Delta, and deltalake is not installed: pip install 'tidegate[spark]'",
+            "the tables are Delta, and deltalake is not installed:  "
+            f"{brings('spark', 'deltalake')}",
         )
     lake = arguments.lake or settings_from(arguments, collects=False).lake.folder
     draw(lake.absolute(), arguments.day, arguments.output)

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode
 from spark_ingest.cli.serving import metrics_served
-from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
+from spark_ingest.cli.with_spark import (
+    add_spark_arguments,
+    routes_of,
+    spark_session,
+    spark_settings,
+)
 from spark_ingest.config import Settings
 
 if TYPE_CHECKING:
@@ -65,7 +70,7 @@ def job_options(settings: Settings, *, once: bool) -> JobOptions:
     return JobOptions(
         lake=settings.lake.folder.absolute(),
         query=options.name,
-        routes={each.name: each.where for each in settings.route},
+        routes=routes_of(settings),
         trigger_s=options.trigger_s,
         rows_max=options.rows_max,
         fails_on_loss=not options.goes_on_without_lost_segments,

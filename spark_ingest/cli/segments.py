@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from spark_ingest.cli.arguments import path
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error, print_error
 from spark_ingest.segments.footer import Footer, FooterError
 from spark_ingest.segments.segment import missing_pyarrow, read_footer
@@ -43,7 +44,7 @@ class Summary:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lake", type=Path, help="the folder that lake.path names")
+    parser.add_argument("lake", type=path, help="the folder that lake.path names")
     parser.add_argument("--json", action="store_true", help="one JSON object for each collector")
 
 

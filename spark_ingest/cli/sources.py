@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from spark_ingest.cli.arguments import path
 from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.config import ConfigError, Settings, load
 
@@ -13,7 +14,7 @@ USUAL_FILE = Path("ingest.toml")
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--config", type=Path, default=USUAL_FILE, metavar="FILE",
+        "--config", type=path, default=USUAL_FILE, metavar="FILE",
         help=f"the configuration, default {USUAL_FILE}; `init` prints one",
     )  # fmt: skip
     parser.add_argument(

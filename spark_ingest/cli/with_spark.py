@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
+from spark_ingest.installing import brings
 from spark_ingest.segments.shelf import SEGMENTS
 from spark_ingest.tables.tables import TABLES
 
@@ -43,13 +44,18 @@ def spark_settings(arguments: argparse.Namespace, *, begins: bool = False) -> Se
     return settings
 
 
+def routes_of(settings: Settings) -> dict[str, str]:
+    """Conditions by table."""
+    return {each.name: each.where for each in settings.route}
+
+
 def must_have_spark() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise VerbError(
             ExitCode.UNAVAILABLE,
-            f"this needs Spark, and {', '.join(missing)} is not installed: "
-            "pip install 'tidegate[spark]'",
+            f"this needs Spark, and {', '.join(missing)} is not installed:  "
+            f"{brings('spark', *missing)}",
         )
 
 

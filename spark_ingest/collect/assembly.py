@@ -7,6 +7,7 @@ from spark_ingest.collect.collector import CollectorOptions, EndWhen
 from spark_ingest.collect.credentials import password_of, tls_of
 from spark_ingest.collect.receipts import ReceiptOptions
 from spark_ingest.collect.session import SessionOptions
+from spark_ingest.collect.subscriptions import Subscriptions
 from spark_ingest.config import Settings
 from spark_ingest.config.settings import FieldSettings, SchemaSettings
 from spark_ingest.kafka.topic import KafkaOptions
@@ -62,6 +63,12 @@ def session_options(settings: Settings) -> SessionOptions:
         username=broker.username,
         password=password_of(broker),
     )
+
+
+def subscriptions(settings: Settings, session: SessionOptions) -> Subscriptions:
+    known_as = f"{settings.broker.url} {session.client_id}"
+    lake, name = settings.lake.folder, settings.collector.name
+    return Subscriptions(lake, name, known_as, session.subscriptions)
 
 
 def row_options(settings: Settings) -> RowOptions:

@@ -18,10 +18,11 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from math import inf
 from typing import assert_never
 
@@ -33,6 +34,7 @@ from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
     Effect,
+    FormerEnded,
     NotSent,
     PropertiesIgnored,
     Received,
@@ -42,9 +44,11 @@ from spark_ingest.collect.session import (
     Transmit,
     Unsubscribed,
 )
+from spark_ingest.collect.subscriptions import Subscriptions
 from spark_ingest.config.problems import shown
 from spark_ingest.payload.own_messages import LeavingOut
 from spark_ingest.payload.record import Delivery
+from spark_ingest.payload.topic_filters import matches
 from spark_ingest.segments.writing import Writer, Written
 
 log = logging.getLogger("tidegate.ingest.collector")
@@ -56,6 +60,7 @@ TOO_LARGE_LOG_S = 60.0
 RETIRE_IDLE_S = 2.0
 # At a segment a second, what came in twenty times the interval of receipts.
 SEGMENTS_REPEATED = 100
+STRANGERS_MAX = 10_000  # topics that are looked at
 
 
 class RefusedError(Exception):
@@ -92,11 +97,20 @@ class CollectorOptions:
 
 
 class Collector:
-    def __init__(self, options: CollectorOptions, writer: Writer, counters: Counters) -> None:
+    def __init__(
+        self,
+        options: CollectorOptions,
+        writer: Writer,
+        counters: Counters,
+        subscriptions: Subscriptions | None = None,
+    ) -> None:
+        """`subscriptions`: what the broker may hold; without it of former runs nothing is known."""
         self._options = options
         self._writer = writer
         self._counters = counters
         self._session = CollectorSession(options.session)
+        self._subscriptions = subscriptions
+        self._strangers: set[str] | None = None  # topics that were looked at; None: nobody looks
         self._receipts = Receipts(options.receipts)
         self._leaving_out = LeavingOut(options.left_out)
         self._batch = Batch(options.rotation, options.session.receive_max)
@@ -235,6 +249,8 @@ class Collector:
                     self._report(effect)
                 case Subscribed(session_present):
                     self._subscribed(session_present)
+                case FormerEnded():
+                    self._former_ended(effect)
                 case Unsubscribed():
                     log.info("out of the group; what waits for us comes yet")
                 case Drop(reason, is_final):
@@ -256,6 +272,8 @@ class Collector:
             return
         self._received_at = self._loop.time()
         self._counters.received.inc()
+        if self._strangers is not None:
+            self._look_for_strangers(delivery.topic, self._strangers)
         if not self._batch.add(delivery, self._received_at):
             self._counters.dropped.inc()
 
@@ -289,10 +307,46 @@ class Collector:
         self._received_at = self._loop.time()
         self._counters.connected.set(1)
         self._receipts.repeat(self._received_at)
+        subscriptions = self._subscriptions
         if not session_present:
             log.info("the broker had no session of ours; it begins now")
+            self._strangers = None
+            if subscriptions is not None:
+                self._keep(subscriptions.began_anew)
+        elif subscriptions is not None and not subscriptions.is_whole and self._strangers is None:
+            self._strangers = set()
         if self._options.end_when is EndWhen.RETIRED:
             self._perform(self._session.unsubscribe())
+
+    def _former_ended(self, event: FormerEnded) -> None:
+        if event.filters:
+            log.info("unsubscribed from %s, which collector.topics names no more",
+                     ", ".join(map(shown, event.filters)))  # fmt: skip
+            if self._subscriptions is not None:
+                self._keep(partial(self._subscriptions.ended, event.filters))
+        if event.refused:
+            log.warning("no end of the subscription to %s, which collector.topics names no more: "
+                        "%s; it is asked for again with the next connection",
+                        ", ".join(map(shown, event.refused)), event.reason)  # fmt: skip
+
+    def _keep(self, change: Callable[[], None]) -> None:
+        """Behind the segments, in their thread: a disk may hang."""
+        self._loop.run_in_executor(self._thread, change)
+
+    def _look_for_strangers(self, topic: str, known: set[str]) -> None:
+        """Of a session that began before its subscriptions were written down."""
+        if topic in known or len(known) >= STRANGERS_MAX:
+            return
+        known.add(topic)
+        session = self._options.session
+        filters = (*session.filters, *map(_topic_filter, session.former))
+        if not any(matches(each, topic) for each in filters):
+            log.warning(
+                "messages on topic %s come, for which collector.topics has no filter: the broker "
+                "holds a subscription of a former configuration. Put its filter there, start the "
+                "collector, and take it out again", shown(topic),
+            )  # fmt: skip
+            self._strangers = None
 
     # Writing
 
@@ -398,3 +452,8 @@ class Collector:
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._ended.done():
             self._ended.set_exception(error)
+
+
+def _topic_filter(subscription: str) -> str:
+    """Without `$share/<group>/`."""
+    return subscription.split("/", 2)[-1]

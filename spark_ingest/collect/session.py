@@ -43,6 +43,7 @@ REFUSED = 0x80
 # The only packet ids that we choose: one for each packet with filters, none used twice at a time.
 SUBSCRIBE_ID_FIRST = 1
 UNSUBSCRIBE_ID_FIRST = 1001
+FORMER_ID_FIRST = 2001
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class SessionOptions:
     connack_timeout_s: float = 10.0
     username: str | None = None
     password: bytes | None = None
+    former: tuple[str, ...] = ()  # subscriptions of former runs that are wanted no more
 
     @property
     def subscriptions(self) -> list[str]:
@@ -112,6 +114,15 @@ class Unsubscribed:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerEnded:
+    """The broker holds these subscriptions of former runs no more; `refused` it keeps, and why."""
+
+    filters: tuple[str, ...]
+    refused: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Close the connection. `is_final`: to ask again would not change the broker's mind."""
 
@@ -120,7 +131,15 @@ class Drop:
 
 
 Effect: TypeAlias = (
-    Transmit | Received | Skipped | NotSent | PropertiesIgnored | Subscribed | Unsubscribed | Drop
+    Transmit
+    | Received
+    | Skipped
+    | NotSent
+    | PropertiesIgnored
+    | Subscribed
+    | Unsubscribed
+    | FormerEnded
+    | Drop
 )
 
 
@@ -152,6 +171,8 @@ class CollectorSession:
         self._session_present = False
         self._asked: dict[int, list[str]] = {}  # filters without SUBACK yet, by packet id
         self._leaving: set[int] = set()  # packet ids without UNSUBACK yet
+        self._former = options.former
+        self._ending: dict[int, list[str]] = {}  # of those without UNSUBACK yet, by packet id
         self._broker_bytes_max = inf  # of a packet, as the broker takes it
         self._retain_available = True
         # Unacknowledged, by packet id. Of ended connections too: they may come again.
@@ -211,6 +232,7 @@ class CollectorSession:
         self._skipping = None
         self._asked = {}
         self._leaving = set()
+        self._ending = {}
         self._deadline_at = inf
 
     # From the collector
@@ -250,7 +272,8 @@ class CollectorSession:
 
     def unsubscribe(self) -> list[Effect]:
         """Leave the group: what comes from now on is for the others."""
-        packets, _ = self._packets_of(_unsubscribe, UNSUBSCRIBE_ID_FIRST)
+        ours = self._options.subscriptions
+        packets, _ = self._packets_of(_unsubscribe, UNSUBSCRIBE_ID_FIRST, ours)
         self._leaving = set(packets)
         return [Transmit(packet) for packet, _ in packets.values()]
 
@@ -414,7 +437,8 @@ class CollectorSession:
             self._held.clear()
             self._durable.clear()
         self._broker_bytes_max = packet.max_packet_size or inf
-        packets, too_long = self._packets_of(_subscribe, SUBSCRIBE_ID_FIRST)
+        ours = self._options.subscriptions
+        packets, too_long = self._packets_of(_subscribe, SUBSCRIBE_ID_FIRST, ours)
         if too_long is not None:
             reason = f"the broker takes packets of {packet.max_packet_size} bytes at most, too few "
             return [self._drop(f"{reason}to subscribe to {too_long}", is_final=True)]
@@ -422,13 +446,12 @@ class CollectorSession:
         return [Transmit(packet) for packet, _ in packets.values()]
 
     def _packets_of(
-        self, write: Callable[[int, list[str]], bytes], first_id: int
+        self, write: Callable[[int, list[str]], bytes], first_id: int, waiting: list[str]
     ) -> tuple[dict[int, tuple[bytes, list[str]]], str | None]:
         """Packets that name all filters, by packet id, within the limits of the broker and ours;
         and a filter that is too long for the broker in a packet of its own.
         """
         found: dict[int, tuple[bytes, list[str]]] = {}
-        waiting = self._options.subscriptions
         while waiting:
             packet_id = first_id + len(found)
             count = min(len(waiting), self._options.filters_per_subscribe_max)
@@ -452,9 +475,31 @@ class CollectorSession:
             return []
         self.phase = Phase.UP
         self._received_at = self._pinged_at = now
-        return [Subscribed(self._session_present)]
+        return [Subscribed(self._session_present), *self._end_former()]
+
+    def _end_former(self) -> list[Effect]:
+        """Behind SUBACK, so that a message for both a former filter and one of ours is not missed.
+        Another session has none of them.
+        """
+        if not self._session_present:
+            self._former = ()
+        packets, _ = self._packets_of(_unsubscribe, FORMER_ID_FIRST, list(self._former))
+        self._ending = {packet_id: filters for packet_id, (_, filters) in packets.items()}
+        return [Transmit(packet) for packet, _ in packets.values()]
+
+    def _former_ended(self, packet: mqtt5.UnsubAckPacket, filters: list[str]) -> list[Effect]:
+        codes = zip(filters, packet.reason_codes, strict=False)
+        refused = {each: code for each, code in codes if int(code) >= REFUSED}
+        reason = "".join(
+            _spoken("UNSUBACK", code, packet.reason_str) for code in [*refused.values()][:1]
+        )
+        ended = tuple(each for each in filters if each not in refused)
+        self._former = tuple(each for each in self._former if each not in ended)
+        return [FormerEnded(ended, tuple(refused), reason)]
 
     def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
+        if (filters := self._ending.pop(packet.packet_id, None)) is not None:
+            return self._former_ended(packet, filters)
         if packet.packet_id not in self._leaving:
             return []
         self._leaving.discard(packet.packet_id)

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from spark_ingest.config.problems import shown
 from spark_ingest.payload.topic_filters import FILTER_BYTES_MAX, is_filter
+from spark_ingest.segments.local_paths import EXPECTED, NotServedError, local_path
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -25,9 +26,10 @@ PAIRS_MAX = 256
 
 _SIZE = re.compile(r"([0-9]{1,15}) ?(B|KiB|MiB|GiB)")
 _SIZE_UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
+PORT_MAX = 65_535
 _URL = re.compile(
     r"(?P<scheme>mqtts?)://(?P<host>\[[^\[\]/]+\]|[A-Za-z0-9._-]{1,253})"
-    r"(?::(?P<port>[0-9]{1,5}))?/?"
+    r"(?::(?P<port>[0-9]{1,20}))?/?"
 )
 # What Linux allows in a name of an interface, or its number, but for the signs of a URL.
 _ZONE = re.compile(r"(?!\.{1,2}$)[!-$&-.0-9;-Z^-~]{1,15}")
@@ -35,8 +37,8 @@ ZONE_EXPECTED = (
     'a host without "%", or the name or number of an interface as its zone, such as '
     '"mqtt://[fe80::1%25eth0]:1883"'
 )
-_ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
-_SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}"
+_ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,20})")
+_SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,20}"
 _SERVERS = re.compile(rf"{_SERVER}(?:, ?{_SERVER}){{0,63}}")
 _KAFKA_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 # It names a folder, a part of MQTT client ids and of labels.
@@ -44,8 +46,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class MismatchError(ValueError):
-    def __init__(self, expected: str, raw: object) -> None:
-        super().__init__(f"expected {expected}, got {shown(raw)}")
+    def __init__(self, expected: str, raw: object, why: str = "") -> None:
+        super().__init__(f"expected {expected}, got {shown(raw)}" + (f": {why}" if why else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,10 @@ def file_path() -> Kind:
     def convert(raw: object) -> Path | None:
         if not isinstance(raw, str) or not raw.isprintable() or raw.startswith("~") or not raw:
             return None
-        return Path(raw)
+        try:
+            return local_path(raw)
+        except NotServedError as error:
+            raise MismatchError(EXPECTED, raw, str(error)) from None
 
     return Kind('a path, without "~" at its beginning', convert)
 
@@ -188,10 +193,17 @@ def broker_url() -> Kind:
             if isinstance(raw, str) and "%" in raw:
                 raise MismatchError(ZONE_EXPECTED, raw)
             return None
-        port = int(parts["port"] or {"mqtt": 1883, "mqtts": 8883}[parts["scheme"]])
-        return Broker(host, port, parts["scheme"] == "mqtts") if (1 <= port <= 65_535) else None
+        port = parts["port"] or {"mqtt": "1883", "mqtts": "8883"}[parts["scheme"]]
+        return Broker(host, _port(port, raw), parts["scheme"] == "mqtts")
 
     return Kind('"mqtt://host:port" or "mqtts://host:port"', convert)
+
+
+def _port(text: str, raw: object) -> int:
+    """Raises MismatchError."""
+    if not 1 <= int(text) <= PORT_MAX:
+        raise MismatchError(f"a port from 1 to {PORT_MAX}", raw)
+    return int(text)
 
 
 def _host(text: str) -> str | None:
@@ -211,9 +223,16 @@ def _host(text: str) -> str | None:
 
 def servers() -> Kind:
     """An empty text is none, as on the command line."""
+
+    def convert(raw: object) -> str | None:
+        if not isinstance(raw, str) or (raw and not _SERVERS.fullmatch(raw)):
+            return None
+        for server in raw.split(",") if raw else ():
+            _port(server.rpartition(":")[2], raw)
+        return raw
+
     return Kind(
-        'host:port, or several with commas between, such as "kafka1:9092,kafka2:9092"',
-        lambda raw: raw if isinstance(raw, str) and (not raw or _SERVERS.fullmatch(raw)) else None,
+        'host:port, or several with commas between, such as "kafka1:9092,kafka2:9092"', convert
     )
 
 
@@ -231,12 +250,13 @@ def listen_address() -> Kind:
         if raw == "":
             return ""
         parts = _ADDRESS.fullmatch(raw) if isinstance(raw, str) else None
-        if parts is None or int(parts["port"]) > 65_535:
+        if parts is None:
             return None
         try:
             host = ip_address(parts["six"] or parts["four"] or "")
         except ValueError:
             return None
-        return HostPort(str(host), int(parts["port"]))
+        port = parts["port"]
+        return HostPort(str(host), _port(port, raw) if int(port) else 0)
 
     return Kind('an IP address and a port, such as "127.0.0.1:9109", or "" for none', convert)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from spark_ingest.installing import brings
 from spark_ingest.kafka.record import TAG_HEADERS
 from spark_ingest.segments.sequences import Encoded, Identities
 
@@ -54,8 +55,8 @@ def missing_client() -> str | None:
     if importlib.util.find_spec("confluent_kafka") is not None:
         return None
     return (
-        "[kafka] needs Kafka's client: pip install 'tidegate[kafka]'. For 32-bit ARM it is in "
-        "Debian only: apt-get install python3-confluent-kafka"
+        f"[kafka] needs Kafka's client:  {brings('kafka', 'confluent-kafka')}  (for 32-bit ARM it "
+        "is in Debian only, for its own Python:  sudo apt-get install -y python3-confluent-kafka)"
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from enum import Enum
 from io import BytesIO
+from math import inf
 
 import cbor2
 
@@ -19,6 +20,7 @@ _JSON_BEGINS = frozenset(b'{["-0123456789tfn')
 _WHITE_SPACE = b" \t\r\n"
 # cbor2 reads ahead of what it decodes; a second value is found by what is left of the first.
 _TAIL_OCTETS_MAX = 1
+DIGITS_MAX = 4000  # of a number; Python's own limit is a bit above
 
 
 class Format(Enum):
@@ -37,7 +39,9 @@ def decode(
     time_field: str | None = None,
     time_unit_s: float = 1.0,
 ) -> list[Point]:
-    """At least one point. `now_us` is when the reading was taken on, for relative times."""
+    """At least one point; a value that cannot be trusted is one with a fault. `now_us` is when the
+    reading was taken on, for relative times. Raises UndecodableError for the payload as a whole.
+    """
     if not payload:
         raise UndecodableError(Fault.EMPTY, "no payload")
     if format is Format.TEXT:
@@ -67,9 +71,14 @@ def _is_array_of_maps(decoded: object) -> bool:
 
 def _json(payload: bytes) -> object:
     try:
-        return json.loads(payload)
+        return json.loads(payload, parse_int=_int_of if len(payload) > DIGITS_MAX else None)
     except (ValueError, RecursionError) as error:
         raise UndecodableError(Fault.FORM, f"no JSON: {error}") from None
+
+
+def _int_of(digits: str) -> int | float:
+    """Python reads no number of thousands of digits, and no column holds one: infinite."""
+    return int(digits) if len(digits) <= DIGITS_MAX else inf
 
 
 def _cbor(payload: bytes) -> object:

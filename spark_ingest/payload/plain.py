@@ -5,6 +5,9 @@ Maps in maps are joined with dots and items of arrays by number: `{"air": {"t": 
 (null) is no point. Units come from the schema of the topic; so does which field is the time, if
 one is.
 
+A value that no column holds is a point with a fault, and the others stay. The time is of all of
+them, so a payload whose time is none is refused whole.
+
 Limits: POINTS_MAX values, DEPTH_MAX levels; a payload beyond is refused whole. CBOR can refer to
 itself, so the depth is a limit of time too.
 """
@@ -15,7 +18,16 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from spark_ingest.payload.record import Fault, Point, UndecodableError
-from spark_ingest.payload.scalars import is_number, microseconds, moment, name, number, shown, text
+from spark_ingest.payload.scalars import (
+    fitting_name,
+    is_number,
+    microseconds,
+    moment,
+    name,
+    number,
+    shown,
+    text,
+)
 
 POINTS_MAX = 1024
 DEPTH_MAX = 8
@@ -31,15 +43,15 @@ def points(decoded: object, *, time_field: str | None, time_unit_s: float) -> li
         if field == time_field and field:
             time_us = _time_us(value, time_unit_s)
         else:
-            found.append(_point(name(field) or BARE, value))
+            found.append(_point(field or BARE, value))
     if not found:
         raise UndecodableError(Fault.FORM, "there is no value in it")
     return found if time_us is None else [point._replace(time_us=time_us) for point in found]
 
 
 class _Leaves:
-    """What is no container, by dotted name. Containers and nothings count towards the limit too:
-    references make a few bytes of CBOR a tree of any size.
+    """What is no container, by dotted name; what has a name of no kind as its fault. Containers and
+    nothings count towards the limit too: references make a few bytes of CBOR a tree of any size.
     """
 
     def __init__(self) -> None:
@@ -58,11 +70,20 @@ class _Leaves:
             raise UndecodableError(Fault.TOO_LARGE, f"more than {DEPTH_MAX} levels")
         for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
             if not isinstance(key, str | int) or (type(key) is int and abs(key) > KEY_MAX):
-                raise UndecodableError(Fault.FORM, f"a field is called {shown(key)}")
+                key, inner = shown(key), UndecodableError(Fault.FORM, f"a field is {shown(key)}")
             yield from self.of(inner, f"{field}.{key}" if field else str(key), depth + 1)
 
 
-def _point(metric: str, value: object) -> Point:
+def _point(field: str, value: object) -> Point:
+    try:
+        return _good_point(name(field), value)
+    except UndecodableError as error:
+        return Point(fitting_name(field, BARE), None, fault=error)
+
+
+def _good_point(metric: str, value: object) -> Point:
+    if isinstance(value, UndecodableError):
+        raise value
     if isinstance(value, bool):
         return Point(metric, float(value))
     if is_number(value):

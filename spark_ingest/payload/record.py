@@ -95,7 +95,7 @@ class UndecodableError(Exception):
 
 
 class Point(NamedTuple):
-    """One decoded value. Exactly one of `value` and `text` is there."""
+    """One decoded value: `value` or `text`, or neither and why it cannot be trusted."""
 
     metric: str
     value: float | None
@@ -103,6 +103,7 @@ class Point(NamedTuple):
     unit: str | None = None
     time_us: int | None = None  # if the payload says when
     device: str | None = None  # if the payload says who
+    fault: UndecodableError | None = None
 
 
 @dataclass(slots=True)

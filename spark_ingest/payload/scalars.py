@@ -46,6 +46,13 @@ def name(value: str) -> str:
     return text(value, "a name")
 
 
+def fitting_name(value: object, otherwise: str) -> str:
+    """Of a value that is wrong, whatever it is called: always a name that a table can hold."""
+    if not isinstance(value, str) or not value:
+        return otherwise
+    return value[:NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
+
+
 def microseconds(seconds: float, what: str) -> int:
     found = seconds * 1e6
     if not 0 <= found <= UNIX_US_MAX:

@@ -1,8 +1,10 @@
 """SenML (RFC 8428) to points: base values resolved, relative times made absolute.
 
 A pack is read in either form, CBOR with its small integers or JSON with its short names. What a
-node may leave out, it may leave out here; what the RFC forbids is UndecodableError, because to
-guess would put wrong numbers among the right ones.
+node may leave out, it may leave out here; what the RFC forbids is a fault, because to guess would
+put wrong numbers among the right ones. It is the fault of its record alone, a base value's of those
+that it is for; the pack is refused as a whole for its version, and for a label that must be
+understood.
 
 Three readings of ours:
 - The name is split for the table: `device` is the base name, `metric` the record's own. A record
@@ -16,12 +18,21 @@ Limit: RECORDS_MAX records; a pack with more is refused whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 
+from spark_ingest.payload.plain import BARE
 from spark_ingest.payload.record import Fault, Point, UndecodableError
-from spark_ingest.payload.scalars import is_number, microseconds, name, number, shown, text
+from spark_ingest.payload.scalars import (
+    fitting_name,
+    is_number,
+    microseconds,
+    name,
+    number,
+    shown,
+    text,
+)
 
 RECORDS_MAX = 1024
 VERSION_MAX = 10  # RFC 8428, 4.1: what we implement
@@ -56,13 +67,21 @@ Record = Mapping[int, object]
 
 @dataclass(slots=True)
 class _Base:
-    """What the records before and this one have set (section 4.1)."""
+    """What the records before and this one have set (section 4.1). What was set to something that
+    it cannot be is wrong for all records until it is set again.
+    """
 
     name: str = ""
     time_s: float = 0.0
     unit: str | None = None
     value: float = 0.0
     sum: float | None = None
+    faults: dict[int, UndecodableError] = field(default_factory=dict)
+
+    def must_be_good(self, *labels: int) -> None:
+        for label in labels:
+            if label in self.faults:
+                raise self.faults[label]
 
 
 def is_pack(decoded: object) -> bool:
@@ -111,52 +130,97 @@ def _set_base(base: _Base, record: Record) -> None:
     version = record.get(BASE_VERSION, VERSION_MAX)
     if not isinstance(version, int) or not 0 < version <= VERSION_MAX:
         raise UndecodableError(Fault.SENML, f"version {shown(version)}, we know {VERSION_MAX}")
-    if BASE_NAME in record:
-        base.name = _name(record[BASE_NAME], "bn")
-    if BASE_TIME in record:
-        base.time_s = _numeric(record[BASE_TIME], "bt")
-    if BASE_UNIT in record:
-        base.unit = _name(record[BASE_UNIT], "bu") or None
-    if BASE_VALUE in record:
-        base.value = _numeric(record[BASE_VALUE], "bv")
-    if BASE_SUM in record:
-        base.sum = _numeric(record[BASE_SUM], "bs")
+    for label, set_to in _SETTERS.items():
+        if label in record:
+            base.faults.pop(label, None)
+            try:
+                set_to(base, record[label])
+            except UndecodableError as error:
+                base.faults[label] = error
+
+
+def _set_name(base: _Base, value: object) -> None:
+    base.name = ""
+    base.name = _name(value, "bn")
+
+
+def _set_time(base: _Base, value: object) -> None:
+    base.time_s = _numeric(value, "bt")
+
+
+def _set_unit(base: _Base, value: object) -> None:
+    base.unit = _name(value, "bu") or None
+
+
+def _set_value(base: _Base, value: object) -> None:
+    base.value = _numeric(value, "bv")
+
+
+def _set_sum(base: _Base, value: object) -> None:
+    base.sum = 0.0
+    base.sum = _numeric(value, "bs")
+
+
+_SETTERS: Mapping[int, Callable[[_Base, object], None]] = {
+    BASE_NAME: _set_name,
+    BASE_TIME: _set_time,
+    BASE_UNIT: _set_unit,
+    BASE_VALUE: _set_value,
+    BASE_SUM: _set_sum,
+}
 
 
 def _add_points(found: list[Point], base: _Base, record: Record, now_us: int) -> None:
+    """Of one record: its value and its sum, each good or with its fault."""
+    others = [label for label in _OTHER_VALUES if label in record]
+    has_sum = SUM in record or base.sum is not None
+    if VALUE not in record and not others and not has_sum and NAME not in record:
+        return  # base values alone
+    device = base.name or None
+    try:
+        metric, unit, time_us = _common(base, record, now_us)
+        if len(others) + (VALUE in record) > 1:
+            raise UndecodableError(Fault.SENML, f"{shown(metric)} has more than one value")
+        if VALUE not in record and not others and not has_sum:
+            raise UndecodableError(Fault.SENML, f"{shown(metric)} has no value")
+    except UndecodableError as error:
+        metric = fitting_name(record.get(NAME), BARE)
+        found.append(Point(metric, None, device=device, fault=error))
+        return
+    try:
+        if VALUE in record:
+            if base.faults:
+                base.must_be_good(BASE_VALUE)
+            value = number(base.value + _numeric(record[VALUE], metric), metric)
+            found.append(Point(metric, value, None, unit, time_us, device))
+        elif others:
+            point = _other_point(metric, others[0], record, unit)
+            found.append(point._replace(time_us=time_us, device=device))
+    except UndecodableError as error:
+        found.append(Point(metric, None, None, unit, time_us, device, error))
+    if has_sum:
+        found.append(_sum(base, record, metric, unit)._replace(time_us=time_us, device=device))
+
+
+def _common(base: _Base, record: Record, now_us: int) -> tuple[str, str | None, int | None]:
+    """Metric, unit and time."""
     metric = _name(record[NAME], "n") if NAME in record else ""
+    if base.faults:
+        base.must_be_good(BASE_NAME, BASE_TIME, *(() if UNIT in record else (BASE_UNIT,)))
     if not metric and not base.name:
         raise UndecodableError(Fault.SENML, "a record without name and base name")
-    metric = metric or "value"
     unit = (_name(record[UNIT], "u") or None) if UNIT in record else base.unit
-    time_us = _time_us(base, record, now_us)
-    device = base.name or None
-    others = [label for label in _OTHER_VALUES if label in record]
-    if len(others) + (VALUE in record) > 1:
-        raise UndecodableError(Fault.SENML, f"{shown(metric)} has more than one value")
-    if VALUE in record:
-        value = number(base.value + _numeric(record[VALUE], metric), metric)
-        found.append(
-            Point(metric=metric, value=value, text=None, unit=unit, time_us=time_us, device=device)
-        )
-    elif others:
-        found.append(
-            _other_point(metric, others[0], record, unit)._replace(time_us=time_us, device=device)
-        )
-    if SUM in record or base.sum is not None:
+    return metric or BARE, unit, _time_us(base, record, now_us)
+
+
+def _sum(base: _Base, record: Record, metric: str, unit: str | None) -> Point:
+    metric, unit = f"{metric}.sum", unit and f"{unit}.s"
+    try:
+        base.must_be_good(BASE_SUM)
         total = number((base.sum or 0.0) + _numeric(record.get(SUM, 0.0), "s"), "s")
-        found.append(
-            Point(
-                metric=f"{metric}.sum",
-                value=total,
-                text=None,
-                unit=unit and f"{unit}.s",
-                time_us=time_us,
-                device=device,
-            )
-        )
-    elif VALUE not in record and not others and NAME in record:
-        raise UndecodableError(Fault.SENML, f"{shown(metric)} has no value")
+    except UndecodableError as error:
+        return Point(metric, None, unit=unit, fault=error)
+    return Point(metric, total, unit=unit)
 
 
 def _other_point(metric: str, label: int, record: Record, unit: str | None) -> Point:

@@ -25,7 +25,8 @@ class Offset:
     def to_json(self) -> dict[str, object]:
         """Equal offsets are equal text: keys in one order."""
         following = {name: self.next[name] for name in sorted(self.next)}
-        return {"v": VERSION, "next": following, "seen": self.seen.encoded()}
+        found = {"v": VERSION, "next": following, "seen": self.seen.encoded()}
+        return {**found, "forgotten": self.seen.forgotten} if self.seen.forgotten else found
 
     @classmethod
     def from_json(cls, given: Mapping[str, object]) -> Offset:
@@ -38,6 +39,7 @@ class Offset:
             )
         try:
             following = {str(name): int(n) for name, n in given["next"].items()}  # type: ignore[attr-defined]
-            return cls(following, Seen.decoded(given["seen"]))  # type: ignore[arg-type]
+            seen = Seen.decoded(given["seen"], given.get("forgotten", 0))  # type: ignore[arg-type]
+            return cls(following, seen)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise OffsetError(f"the checkpoint has a damaged offset: {error!r}") from None

@@ -7,20 +7,28 @@ holes have their bits. An epoch without holes is `[0, n]` and one block.
 Rule 1: forgetting makes a repeat possible and never a loss. What is forgotten counts as not seen.
 Rule 2: equal sets in equal order have equal text: Spark compares offsets by it.
 
-Limits: EPOCHS_MAX epochs; beyond, the one that got nothing for longest is forgotten. BLOCKS_MAX
-blocks with holes of all epochs together; beyond, the lowest one of that epoch is. Both are out of
-reach of gateways, which number without holes; clients that send tags of their own get there.
+Limits: EPOCHS_MAX epochs and BLOCKS_MAX blocks with holes, of all gateways together. Beyond, the
+gateway that has the most gives way: its epoch that got nothing for longest is forgotten, or the
+lowest block of it. So gateways that restart again and again take nothing from one that is away, and
+of up to 1000 gateways at least the ten latest epochs of each stay. The last block of an epoch
+nearly always has holes, so BLOCKS_MAX is not less than EPOCHS_MAX. `forgotten` counts, for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heapreplace
 from typing import Any, cast
 
 from spark_ingest.segments.sequences import BLOCK_BITS, Encoded
 
 EPOCHS_MAX = 10_000
-BLOCKS_MAX = 4_000  # of 256 hexadecimal digits each: an offset of 1 MiB at the very worst
+BLOCKS_MAX = 10_000  # of 256 hexadecimal digits each: an offset of 3 MiB at the very worst
+# A line of the log.
+FORGOTTEN = (
+    "there are more lives of gateways, or holes in their sequences, than can be remembered: %d "
+    "were forgotten, so repeats of theirs may come through"
+)
 FULL = (1 << BLOCK_BITS) - 1
 
 GatewayEpoch = tuple[str, int]  # gateway and epoch
@@ -105,11 +113,13 @@ class SeenOfEpoch:
 
 
 class Seen:
-    """All epochs, the one that got something last at the end."""
+    """All epochs, the one that got something last at the end. `forgotten`: epochs and blocks that
+    were, because a limit was reached.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, forgotten: int = 0) -> None:
         self.by_epoch: dict[GatewayEpoch, SeenOfEpoch] = {}
-        self.forgotten = 0  # epochs and blocks, because a limit was reached
+        self.forgotten = forgotten
 
     def add(self, ids: Mapping[str, Encoded]) -> dict[GatewayEpoch, Encoded]:
         """Takes on what a segment has, by `gateway/epoch`; gives what of it was there already."""
@@ -128,9 +138,9 @@ class Seen:
         return [[*gateway_epoch, *seen.encoded()] for gateway_epoch, seen in self.by_epoch.items()]
 
     @classmethod
-    def decoded(cls, encoded: list[object]) -> Seen:
+    def decoded(cls, encoded: list[object], forgotten: object = 0) -> Seen:
         """Raises ValueError or TypeError for what `encoded` did not write."""
-        found = cls()
+        found = cls(int(cast("int", forgotten)))
         for each in encoded:
             gateway, epoch, runs, partial = cast("tuple[Any, Any, Any, Any]", each)
             found.by_epoch[str(gateway), int(epoch)] = SeenOfEpoch(
@@ -140,12 +150,33 @@ class Seen:
         return found
 
     def _forget(self) -> None:
-        while len(self.by_epoch) > EPOCHS_MAX:
-            del self.by_epoch[next(iter(self.by_epoch))]
-            self.forgotten += 1
-        excess = sum(len(each.partial) for each in self.by_epoch.values()) - BLOCKS_MAX
-        for seen in self.by_epoch.values():
-            while excess > 0 and seen.partial:
-                del seen.partial[min(seen.partial)]
-                excess -= 1
-                self.forgotten += 1
+        excess = len(self.by_epoch) - EPOCHS_MAX
+        if excess > 0:
+            for gateway_epoch in self._of_the_largest(excess, lambda seen: 1):
+                del self.by_epoch[gateway_epoch]
+        blocks = sum(len(each.partial) for each in self.by_epoch.values()) - BLOCKS_MAX
+        if blocks > 0:
+            for gateway_epoch in self._of_the_largest(blocks, lambda seen: len(seen.partial)):
+                partial = self.by_epoch[gateway_epoch].partial
+                del partial[min(partial)]
+        self.forgotten += max(excess, 0) + max(blocks, 0)
+
+    def _of_the_largest(
+        self, count: int, size_of: Callable[[SeenOfEpoch], int]
+    ) -> Iterator[GatewayEpoch]:
+        """So many times the gateway that has the most, by its oldest epoch that has some. Of those
+        that have as many it is the one whose oldest epoch got nothing for longest.
+        """
+        units: dict[str, list[GatewayEpoch]] = {}
+        oldest: dict[str, int] = {}
+        for place, (gateway_epoch, seen) in enumerate(self.by_epoch.items()):
+            units.setdefault(gateway_epoch[0], []).extend([gateway_epoch] * size_of(seen))
+            oldest.setdefault(gateway_epoch[0], place)
+        heap = [(-len(each), oldest[name], name) for name, each in units.items()]
+        heapify(heap)
+        taken = dict.fromkeys(units, 0)
+        for _ in range(count):
+            size, place, name = heap[0]
+            yield units[name][taken[name]]
+            taken[name] += 1
+            heapreplace(heap, (size + 1, place, name))

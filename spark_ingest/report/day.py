@@ -117,6 +117,8 @@ def read_day(lake: Path, day: date) -> Day:
     rows = _rows(lake, "rollup_1m", None, day)
     if not rows:
         raise NoDayError(f"no values of {day} in {lake}; its fullest day is {newest_day(lake)}")
+    for row in rows:  # other publishers may name no device
+        row["device"] = row["device"] or row["topic"]
     begins = datetime(day.year, day.month, day.day, tzinfo=UTC)
     ends = begins + timedelta(days=1)
     devices = _largest(rows, "device")

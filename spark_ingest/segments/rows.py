@@ -3,12 +3,15 @@
 A message that cannot be decoded becomes one row in quarantine; nothing that a message holds raises.
 
 Limits: one batch is one `Rows`; who makes it bounds it. A message has at most as many rows as its
-decoder gives points.
+decoder gives points. A payload is shown in each row that is in quarantine; of what that repeats,
+REPEATED_BYTES_MAX in all. Then a message with bad values is one row in quarantine, as a whole, and
+a good one shows its payload once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spark_ingest.payload.decoding import decode
 from spark_ingest.payload.record import Clock, Delivery, Fault, Point, Tag, UndecodableError, tag_of
@@ -18,12 +21,23 @@ from spark_ingest.segments.sequences import Identities
 
 # A gateway whose clock says less has none. It is where SenML begins to take times for absolute.
 PLAUSIBLE_US_MIN = 2**28 * 1_000_000
+# A column of octets holds 2 GiB, and a batch may have 256 MiB of payloads beside these.
+REPEATED_BYTES_MAX = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
     keep_payload: bool = False
     clock_ahead_s_max: float = 3600.0
+
+
+class _Judged(NamedTuple):
+    """A point, when it was measured, by whose clock, and what is wrong with it."""
+
+    point: Point
+    ts: int
+    clock: Clock
+    fault: UndecodableError | None
 
 
 @dataclass(slots=True)
@@ -67,6 +81,7 @@ class Rows:
         self._ahead_us_max = round(options.clock_ahead_s_max * 1e6)
         self._identities = Identities()
         self._schemas: list[Schema | None] = []  # of each message
+        self._repeated_bytes = 0
 
     def add(self, delivery: Delivery) -> None:
         tag = tag_of(delivery.properties)
@@ -85,11 +100,26 @@ class Rows:
             self.mistakes[:] = [error]
             points, fault = [], UndecodableError(Fault.OURS, repr(error))
         self._add_message(tag, delivery, schema)
-        if points:
-            for part, point in enumerate(points):
-                self._add_point(part, point, schema, tag, now_us, clock)
-        else:
-            self._add_row(0, Point("", None), now_us, clock, tag.client, fault)
+        judged = [self._judged(point, schema, now_us, clock) for point in points]
+        if not judged:
+            self._add_row(0, _Judged(Point("", None), now_us, clock, fault), tag.client, shows=True)
+            return
+        faults = [each.fault for each in judged if each.fault is not None]
+        shown = len(judged) if self._keep_payload else len(faults)
+        has_room = shown < 2 or self._may_repeat((shown - 1) * len(delivery.payload))
+        if faults and not has_room:
+            whole = _Judged(Point("", None), now_us, clock, faults[0])
+            self._add_row(0, whole, tag.client, shows=True)
+            return
+        for part, each in enumerate(judged):
+            shows = each.fault is not None or (self._keep_payload and (has_room or not part))
+            self._add_row(part, each, each.point.device or tag.client, shows=shows)
+
+    def _may_repeat(self, payload_bytes: int) -> bool:
+        if self._repeated_bytes + payload_bytes > REPEATED_BYTES_MAX:
+            return False
+        self._repeated_bytes += payload_bytes
+        return True
 
     def finished(self, collector: str, number: int) -> tuple[Columns, Footer]:
         """Schemas may have grown with each message; all rows get the id of what they are now."""
@@ -131,20 +161,17 @@ class Rows:
         self._schemas.append(schema)
         columns.payload.append(delivery.payload)
 
-    def _add_point(
-        self, part: int, point: Point, schema: Schema | None, tag: Tag, now_us: int, clock: Clock
-    ) -> None:
-        fault: UndecodableError | None = None
-        time_us = point.time_us
+    def _judged(self, point: Point, schema: Schema | None, now_us: int, clock: Clock) -> _Judged:
+        fault, time_us = point.fault, point.time_us
         try:
             if time_us is not None:
                 self._check_time(time_us)
                 now_us, clock = time_us, Clock.DEVICE
-            if schema is not None:
+            if schema is not None and fault is None:
                 point = schema.checked(point)
         except UndecodableError as error:
-            fault = error
-        self._add_row(part, point, now_us, clock, point.device or tag.client, fault)
+            fault = fault or error
+        return _Judged(point, now_us, clock, fault)
 
     def _check_time(self, time_us: int) -> None:
         ahead_us = time_us - self.columns.rx_ts[-1]
@@ -153,17 +180,11 @@ class Rows:
                 Fault.CLOCK, f"measured {ahead_us / 1e6:.0f} s after it was received"
             )
 
-    def _add_row(
-        self,
-        part: int,
-        point: Point,
-        ts: int,
-        clock: Clock,
-        device: str | None,
-        fault: UndecodableError | None,
-    ) -> None:
+    def _add_row(self, part: int, judged: _Judged, device: str | None, *, shows: bool) -> None:
+        """`shows` the payload."""
         columns = self.columns
         message = len(columns.topic) - 1
+        point, ts, clock, fault = judged
         columns.message.append(message)
         columns.part.append(part)
         columns.ts.append(ts)
@@ -175,7 +196,7 @@ class Rows:
         columns.text.append(point.text)
         columns.error.append(None if fault is None else fault.fault.value)
         columns.error_detail.append(None if fault is None else fault.detail)
-        columns.payload_of.append(message if self._keep_payload or fault is not None else None)
+        columns.payload_of.append(message if shows else None)
         if fault is not None:
             word = fault.fault.value
             self.quarantined[word] = self.quarantined.get(word, 0) + 1

@@ -12,6 +12,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from spark_ingest.installing import brings
 from spark_ingest.payload.record import COLUMNS
 from spark_ingest.segments.footer import KEY, Footer, FooterError
 from spark_ingest.segments.rows import Columns
@@ -38,8 +39,9 @@ def missing_pyarrow() -> str | None:
     if importlib.util.find_spec("pyarrow") is not None:
         return None
     return (
-        "segments are Parquet, which needs PyArrow: pip install 'tidegate[collect]'. There is no "
-        "PyArrow for 32-bit ARM; run the collector on a 64-bit machine, it need not be the broker's"
+        "segments are Parquet, which needs PyArrow (there is none for 32-bit ARM: run the "
+        "collector on a 64-bit machine, it need not be the broker's):  "
+        f"{brings('collect', 'pyarrow')}"
     )
 
 

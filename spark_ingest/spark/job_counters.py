@@ -54,6 +54,12 @@ class JobCounters:
             ["reason"],
             registry=registry,
         )
+        self.forgotten = Gauge(
+            "tidegate_tables_lives_forgotten",
+            "Lives of gateways, and blocks of their sequences with holes, that were more than can "
+            "be remembered since the checkpoint began; repeats of theirs come through",
+            registry=registry,
+        )
         self.rows_per_s = Gauge(
             "tidegate_tables_rows_per_second", "Of the last batch", registry=registry
         )
@@ -66,6 +72,8 @@ class JobCounters:
             self.rows.labels(table).inc(count)
         self.left_out.labels("repeated").inc(written.repeated)
         self.left_out.labels("foreign").inc(written.foreign)
+        if written.forgotten:
+            self.forgotten.set(written.forgotten)
 
 
 class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types are not looked at
@@ -89,6 +97,8 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types
         self._counters.segments_behind.set(report.get("segments_behind", 0))
         self._counters.records_behind.set(report.get("records_behind", 0))
         self._counters.rows_per_s.set(report["rows_per_s"])
+        if "lives_forgotten" in report:
+            self._counters.forgotten.set(report["lives_forgotten"])
         if self._written is not None and (batch := self._written.take(report["batch"])):
             self._counters.wrote(batch)
         if report["rows"]:
@@ -129,7 +139,11 @@ def _position(
     """Of `gwlog` the next segment by collector, of Kafka the next offset by topic and partition."""
     if "next" in read or "next" in there:
         segments, newest = dict(read.get("next", {})), there.get("next", {})
-        return {"segments_behind": _difference(newest, segments), "segments_read": segments}
+        return {
+            "segments_behind": _difference(newest, segments),
+            "segments_read": segments,
+            "lives_forgotten": read.get("forgotten", 0),
+        }
     return {
         # Spark counts each record twice: for its tag, and for its rows.
         "rows": sum(_difference(read[topic], begin.get(topic, {})) for topic in read),

@@ -27,6 +27,7 @@ from pyspark.sql import functions as f
 from spark_ingest.kafka.record import TAG_HEADERS, VERSION, VERSION_HEADER
 from spark_ingest.payload.record import NUMBER_DIGITS_MAX
 from spark_ingest.planning.positions import Position, Tagged, repeats
+from spark_ingest.planning.seen import FORGOTTEN
 from spark_ingest.spark.columns import segment_schema
 from spark_ingest.spark.inputs import InputError, Taken, must_read
 from spark_ingest.tables.checkpoint import Checkpoint
@@ -90,17 +91,16 @@ class KafkaInput:
         assert self._seen is not None
         tags = _Tags(batch)
         seen = self._seen.before(number)
+        forgotten = seen.forgotten
         positions = repeats(tags.complete(), seen)
-        if seen.forgotten:
-            log.warning(
-                "there are more gateways, or holes in their sequences, than can be remembered: "
-                "%d were forgotten, so repeats of theirs may come through", seen.forgotten,
-            )  # fmt: skip
+        if seen.forgotten > forgotten:
+            log.warning(FORGOTTEN, seen.forgotten - forgotten)
         self._seen.keep(number, seen)
         if tags.foreign:
             log.warning("%d records of %s are of no collector; they are left out",
                         tags.foreign, self.topic)  # fmt: skip
-        return Taken(rows_of(without(batch, positions)), len(positions), tags.foreign)
+        rows = rows_of(without(batch, positions))
+        return Taken(rows, len(positions), tags.foreign, seen.forgotten)
 
     def ended(self, checkpoint: Checkpoint) -> None:
         """The lake has nothing that waits for it."""

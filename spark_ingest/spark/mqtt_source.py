@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from spark_ingest.segments.shelf import SEGMENTS
-from spark_ingest.spark.options import OptionError, required
+from spark_ingest.spark.options import OptionError, folder, required
 from spark_ingest.spark.source import (
     GatewayLog,
     LogStreamReader,
@@ -57,7 +57,7 @@ class MqttStream(GatewayLog):
         return reader_or_refusal(lambda: self._reader(schema))
 
     def _reader(self, schema: StructType) -> DataSourceStreamReader:
-        lake = Path(required(self.options, "path", "the folder of the lake, as load() takes it"))
+        lake = folder(self.options, "the folder of the lake, as load() takes it")
         arguments = collector_arguments(self.options, lake)
         (lake / SEGMENTS).mkdir(parents=True, exist_ok=True)
         log = lake / f"{self.options.get('name', 'mqtt')}.log"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from spark_ingest.segments.local_paths import EXPECTED, NotServedError, local_path
+
 
 class OptionError(Exception):
     """An option that is missing or not what it should be."""
@@ -15,6 +17,13 @@ def required(options: Mapping[str, str], name: str, meaning: str) -> str:
     if not value:
         raise OptionError(f"the option {name!r} must be given: {meaning}")
     return value
+
+
+def folder(options: Mapping[str, str], meaning: str) -> Path:
+    try:
+        return local_path(required(options, "path", meaning))
+    except NotServedError as error:
+        raise OptionError(f"the option 'path': expected {EXPECTED}: {error}") from None
 
 
 def whole_number(options: Mapping[str, str], name: str, default: int | None) -> int | None:
@@ -36,7 +45,7 @@ def truth(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 def local_folder(location: str) -> Path | None:
     """Of a path or URI as Spark takes them; None for stores that are no folder here."""
-    scheme, colon, rest = location.partition(":")
-    if not colon or "/" in scheme:
-        return Path(location)
-    return Path("/" + rest.lstrip("/")) if scheme == "file" else None
+    try:
+        return local_path(location)
+    except NotServedError:
+        return None

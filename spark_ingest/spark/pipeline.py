@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_ingest.spark.columns import segment_schema
 from spark_ingest.spark.inputs import Taken
-from spark_ingest.spark.transforms import with_day, with_tables
+from spark_ingest.spark.transforms import routed
 from spark_ingest.spark.writing import append
 from spark_ingest.spark.written import Written
 from spark_ingest.tables.checkpoint import Checkpoint
@@ -77,8 +77,8 @@ class Pipeline:
         try:
             self._checkpoint.make_durable(batch)
             taken = self._options.rows(rows, batch)
-            to_tables = with_tables(with_day(taken.rows), self._options.routes)
-            written = append(to_tables, self._tables, self._app, batch)
+            rows = routed(taken.rows, self._options.routes)
+            written = append(rows, self._tables, self._app, batch)
         except Exception as error:
             self.error = error
             raise
@@ -90,6 +90,7 @@ class Pipeline:
                 seconds=seconds,
                 repeated=taken.repeated,
                 foreign=taken.foreign,
+                forgotten=taken.forgotten,
             )
         )
         log.debug("batch %d: %s", batch, written or "was there already")
@@ -104,7 +105,7 @@ def check_routes(spark: SparkSession, routes: Mapping[str, str]) -> None:
     empty = spark.createDataFrame([], segment_schema())
     for name, where in routes.items():
         try:
-            with_tables(with_day(empty), {name: where}).schema  # noqa: B018  # it is looked up here
+            routed(empty, {name: where}).schema  # noqa: B018  # it is looked up here
         except AnalysisException as error:
             raise RouteError(f"route {name!r}: where = {where!r}: {first_of(error)}") from None
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_ingest.installing import brings
 from spark_ingest.spark.errors import NoSessionError, first_line
 
 SCHEME = "sc://"
@@ -46,7 +47,7 @@ def open_at_server(name: str, server: str, conf: Mapping[str, str]) -> SparkSess
     missing = [each for each in NEEDED if not _is_there(each)]
     if missing:
         raise NoSessionError(
-            f"Spark Connect needs {', '.join(missing)}: pip install 'tidegate[connect]'"
+            f"Spark Connect needs {', '.join(missing)}:  {brings('connect', *missing)}"
         )
     _must_answer(server)
     builder = SparkSession.builder.remote(server).appName(name)

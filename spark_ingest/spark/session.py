@@ -32,6 +32,8 @@ USUAL = {
     # Progress of the last hours is in the metrics; Spark keeps it in memory.
     "spark.sql.streaming.numRecentProgressUpdates": "20",
 }
+# There workers run in images with a Python of their own.
+OF_IMAGES = "k8s://"
 _LOCAL = re.compile(r"local(-cluster)?(\[.*\])?")
 
 
@@ -45,6 +47,10 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
     if is_local:
         # Else Spark takes the first `python3` of the PATH, in which nothing of ours may be.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    elif master is not None and not master.startswith(OF_IMAGES):
+        # As `spark-submit` has it: the configuration, the environment, and then what runs here.
+        given = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+        os.environ["PYSPARK_PYTHON"] = given or sys.executable
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     builder = SparkSession.builder.appName(name)
     if master is not None:

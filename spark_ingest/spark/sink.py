@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import types as t
@@ -34,7 +33,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_ingest.spark.arrow import arrow_schema
-from spark_ingest.spark.options import OptionError, local_folder, required
+from spark_ingest.spark.options import OptionError, folder, local_folder, required
 from spark_ingest.tables.checkpoint import Checkpoint
 from spark_ingest.tables.delta.files import Added, write_files
 from spark_ingest.tables.delta.table import Table
@@ -50,7 +49,7 @@ class Writing:
     """What both writers do: files in the workers, one commit in the driver."""
 
     def __init__(self, options: Mapping[str, str], schema: t.StructType) -> None:
-        self.folder = Path(required(options, "path", "the table's folder"))
+        self.folder = folder(options, "the table's folder")
         self.schema = schema
 
     def write(self, batches: Iterator[Any]) -> Files:

@@ -49,13 +49,13 @@ from pyspark.sql.types import StructType
 from spark_ingest.planning.offset import Offset
 from spark_ingest.planning.plan import Limits, Planned, end_of_batch, planned
 from spark_ingest.planning.reading import batches_of
-from spark_ingest.planning.seen import GatewayEpoch
+from spark_ingest.planning.seen import FORGOTTEN, GatewayEpoch
 from spark_ingest.segments.consumers import Consumers
 from spark_ingest.segments.lake import LakeSegments
 from spark_ingest.segments.sequences import Encoded
 from spark_ingest.segments.shelf import SEGMENTS, segment_path
 from spark_ingest.spark.columns import segment_schema
-from spark_ingest.spark.options import OptionError, required, truth, whole_number
+from spark_ingest.spark.options import OptionError, folder, truth, whole_number
 
 log = logging.getLogger("tidegate.ingest.gwlog")
 
@@ -81,7 +81,7 @@ class SourceOptions:
     """The options, checked."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.lake = Path(required(options, "path", "the folder of the lake, as load() takes it"))
+        self.lake = folder(options, "the folder of the lake, as load() takes it")
         self.limits = Limits(
             rows=whole_number(options, "maxRowsPerTrigger", ROWS_OF_BATCH_MAX),
             segments=whole_number(options, "maxFilesPerTrigger", None),
@@ -177,12 +177,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
         begin = Offset.from_json(start)
+        forgotten = begin.seen.forgotten
         end = end_of_batch(begin, self._segments, self._limits(limit), self._ends)
-        if end.seen.forgotten:
-            log.warning(
-                "there are more gateways, or holes in their sequences, than can be remembered: "
-                "%d were forgotten, so repeats of theirs may come through", end.seen.forgotten,
-            )  # fmt: skip
+        if end.seen.forgotten > forgotten:
+            log.warning(FORGOTTEN, end.seen.forgotten - forgotten)
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, object]:

@@ -16,6 +16,11 @@ from spark_ingest.tables.tables import BRONZE, DAY, QUARANTINE
 TABLE = "table"  # the column that says where a row goes
 
 
+def routed(rows: DataFrame, routes: Mapping[str, str]) -> DataFrame:
+    """As tables have them: the one way there, of a batch and of what is decoded again."""
+    return with_tables(with_day(rows), routes)
+
+
 def with_day(rows: DataFrame) -> DataFrame:
     """By the day of receipt: files of a day are complete soon, and none is written years later."""
     return rows.withColumn(DAY, f.to_date("rx_ts"))

@@ -8,8 +8,8 @@ Rule 2: repairs hold the checkpoint, so that no batch is half way, and refuse ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from pyspark.sql import functions as f
 from spark_ingest.payload.registry import SchemaOptions
 from spark_ingest.segments.rows import RowOptions
 from spark_ingest.spark import audit, rollups
-from spark_ingest.spark.pipeline import open_tables
+from spark_ingest.spark.pipeline import check_routes, open_tables
 from spark_ingest.spark.replay import replayed
 from spark_ingest.spark.tables_read import table_frame
-from spark_ingest.spark.transforms import TABLE, with_day, with_tables
+from spark_ingest.spark.transforms import TABLE, routed
 from spark_ingest.spark.writing import append, files_of
 from spark_ingest.tables.checkpoint import Checkpoint
 from spark_ingest.tables.delta.table import Table, TableError
@@ -60,12 +60,15 @@ class Replayed:
 
 
 class Upkeep:
-    def __init__(self, spark: SparkSession, lake: Path, routes: Sequence[str] = ()) -> None:
-        """Raises TableError."""
+    def __init__(
+        self, spark: SparkSession, lake: Path, routes: Mapping[str, str] | None = None
+    ) -> None:
+        """`routes`: conditions by table. Raises TableError."""
         self._spark = spark
         self._lake = lake
+        self._conditions = routes or {}
         self.tables = open_tables(lake, core())
-        self._routes = open_tables(lake, [*map(readings, routes)])
+        self._routes = open_tables(lake, [*map(readings, self._conditions)])
 
     # Beside the job
 
@@ -128,36 +131,51 @@ class Upkeep:
     def replay_quarantine(
         self, checkpoint: Checkpoint, schemas: Sequence[SchemaOptions], options: RowOptions
     ) -> Replayed:
-        """What is good by these schemas goes to bronze and rollups, and out of quarantine.
+        """What is good by these schemas goes out of quarantine, to where a batch would bring it: to
+        bronze, rollups and the tables of routes.
 
-        One that was ended half way is finished first, by the schemas that it had.
+        One that was ended half way is finished first, by the schemas and routes that it had.
+        Raises TableError, CheckpointError, and RouteError.
         """
         self._must_be_level(checkpoint)
-        intent = Intent.of(self.tables[QUARANTINE].version, schemas, options)
+        check_routes(self._spark, self._conditions)
+        version = self.tables[QUARANTINE].version
+        intent = Intent(version, tuple(schemas), options, dict(self._conditions))
         left = Intent.left_in(checkpoint.folder)
+        if left is not None and left.routes is None:  # of a release that knew of none
+            left = replace(left, routes=intent.routes)
         if left is not None and left.version == intent.version and left != intent:
             log.warning("the last one was ended half way, and is finished by the schemas it had")
-            before = self._replay(left)
+            before = self._replay(left, checkpoint)
             after = self.replay_quarantine(checkpoint, schemas, options)
             return Replayed(before.good + after.good, after.left)
         intent.record(checkpoint.folder)
-        return self._replay(intent)
+        return self._replay(intent, checkpoint)
 
-    def _replay(self, intent: Intent) -> Replayed:
-        quarantine = self.tables[QUARANTINE]
-        version, schemas, options = intent.version, intent.schemas, intent.rows
+    def _replay(self, intent: Intent, checkpoint: Checkpoint) -> Replayed:
+        quarantine, routes = self.tables[QUARANTINE], intent.routes or {}
+        of_routes = open_tables(self._lake, [*map(readings, routes)])
+        for table in of_routes.values():
+            self._must_be_of(checkpoint, table)
         paths = quarantine.paths()
-        again = replayed(table_frame(self._spark, quarantine, paths), schemas, options).persist()
+        frame = table_frame(self._spark, quarantine, paths)
+        again = replayed(frame, intent.schemas, intent.rows).persist()
         try:
-            good = with_tables(with_day(again.where("error is null")), {})
-            to_good = {name: self.tables[name] for name in (BRONZE, *ROLLUPS)}
-            counts = append(good, to_good, REPLAY_APP, version)
-            bad = with_tables(with_day(again.where("error is not null")), {})
-            left = files_of(bad, {QUARANTINE: quarantine})[QUARANTINE]
+            rows = routed(again, routes)
+            to_good = {**{name: self.tables[name] for name in (BRONZE, *ROLLUPS)}, **of_routes}
+            counts = append(rows, to_good, REPLAY_APP, intent.version)
+            left = files_of(rows, {QUARANTINE: quarantine})[QUARANTINE]
             quarantine.replace(paths, left)
         finally:
             again.unpersist()
         return Replayed(counts.get(BRONZE, 0), sum(each.rows for each in left))
+
+    def _must_be_of(self, checkpoint: Checkpoint, table: Table) -> None:
+        """A route that is new has no batch yet, and `run` would take it for another's."""
+        table.must_belong_to(checkpoint.app, checkpoint.folder)
+        level = self.tables[BRONZE].version_of(checkpoint.app)
+        if table.version_of(checkpoint.app) is None and level is not None:
+            table.append([], checkpoint.app, level)
 
     def _must_be_level(self, checkpoint: Checkpoint) -> None:
         """Rule 2."""

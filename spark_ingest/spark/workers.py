@@ -31,7 +31,7 @@ MODULES = ("spark_ingest.spark.source", "spark_ingest.spark.sink", "spark_ingest
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _PACKAGES = (
-    "install 'tidegate[spark]' in the Python that they start (PYSPARK_PYTHON), or give them the "
+    "install the same packages in the Python that they start (PYSPARK_PYTHON), or give them the "
     "packages along (--py-files, spark.submit.pyFiles, spark.archives)"
 )
 

@@ -27,6 +27,7 @@ class Written:
     seconds: float
     repeated: int = 0  # records of Kafka that went to no table, because their reading was there
     foreign: int = 0  # or because no collector wrote them
+    forgotten: int = 0  # with Kafka: what planning/seen.py has forgotten, for ever
 
 
 class WrittenBatches:

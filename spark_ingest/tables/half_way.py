@@ -1,15 +1,17 @@
 """What `backfill quarantine` is about to do, on the disk before it does it.
 
 It writes to several tables, one after the other. One that is ended between them must be finished by
-the schemas that it had: by others it would choose other rows for the tables that are missing.
+the schemas and routes that it had: by others it would choose other rows for the tables that are
+missing.
 
-    <lake>/checkpoints/<query>/tidegate-replay    {"version": 7, "rows": {...}, "schemas": [...]}
+    <lake>/checkpoints/<query>/tidegate-replay
+    {"version": 7, "rows": {...}, "schemas": [...], "routes": {...}}
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +30,7 @@ class Intent:
     version: int  # of the quarantine that it reads
     schemas: tuple[SchemaOptions, ...]
     rows: RowOptions
-
-    @classmethod
-    def of(cls, version: int, schemas: Sequence[SchemaOptions], rows: RowOptions) -> Intent:
-        return cls(version, tuple(schemas), rows)
+    routes: Mapping[str, str] | None = None  # conditions by table; None: it is not known
 
     @classmethod
     def left_in(cls, folder: Path) -> Intent | None:
@@ -40,7 +39,8 @@ class Intent:
         try:
             given = json.loads(path.read_text(encoding="utf-8"))
             schemas = tuple(map(_schema, given["schemas"]))
-            return cls(int(given["version"]), schemas, RowOptions(**given["rows"]))
+            rows = RowOptions(**given["rows"])
+            return cls(int(given["version"]), schemas, rows, given.get("routes"))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
@@ -56,6 +56,7 @@ class Intent:
             "version": self.version,
             "rows": asdict(self.rows),
             "schemas": [asdict(each) for each in self.schemas],
+            **({} if self.routes is None else {"routes": dict(self.routes)}),
         }
         temporary = path.with_suffix(".tmp")
         temporary.unlink(missing_ok=True)

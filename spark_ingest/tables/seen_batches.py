@@ -41,7 +41,7 @@ class SeenBatches:
             given = json.loads(body)
             if checksum != b"%08x" % zlib.crc32(body) or given["version"] != VERSION:
                 raise ValueError("another checksum or version")
-            return Seen.decoded(given["lives"])
+            return Seen.decoded(given["lives"], given.get("forgotten", 0))
         except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
             raise CheckpointError(
                 f"{path} does not say what was read before batch {batch} ({error!r}), and without "
@@ -51,7 +51,8 @@ class SeenBatches:
 
     def keep(self, batch: int, seen: Seen) -> None:
         """Durable when this returns."""
-        body = json.dumps({"version": VERSION, "lives": seen.encoded()}).encode()
+        given = {"version": VERSION, "lives": seen.encoded(), "forgotten": seen.forgotten}
+        body = json.dumps(given).encode()
         path = self._path(batch)
         self._disk.make_folder(self._folder)
         temporary = path.with_suffix(".tmp")

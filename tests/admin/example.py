@@ -87,6 +87,8 @@ JOURNAL = JournalNumbers(
     sync_s_p50=0.213,
     sync_s_p99=0.214,
     sync_s_worst=0.215,
+    sync_s_total=0.216,
+    syncs_timed=217,
     in_per_s=2.0,
     out_per_s=3.0,
 )

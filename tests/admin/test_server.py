@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -331,13 +333,15 @@ def test_a_fault_of_ours_is_500_and_one_line_in_the_log(
 
 
 def test_a_taken_port_is_one_clear_sentence(run: Run) -> None:
+    owner = f"{Path('/proc/self/comm').read_text().strip()} (process {os.getpid()})"
+
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with pytest.raises(AdminError) as caught:
                 await started(("127.0.0.1", port))
         assert str(caught.value) == (
-            f"cannot serve the admin page on TCP 127.0.0.1:{port}: another process has this port; "
+            f"cannot serve the admin page on TCP 127.0.0.1:{port}: {owner} has this port; "
             'stop it, set admin.listen to another port, or admin.listen = "" for none'
         )
 

@@ -54,6 +54,8 @@ def test_each_number_of_the_journal_is_where_it_belongs() -> None:
         sync_s_p50=0.5,
         sync_s_p99=0.99,
         sync_s_worst=1.0,
+        sync_s_total=50.5,
+        syncs_timed=100,
     )
 
 

@@ -109,10 +109,18 @@ def test_another_gateway_at_the_address_is_not_believed(folder: Path) -> None:
     with answering("roof") as port:
         done = buffer(folder, "--set", f"admin.listen=127.0.0.1:{port}")
     assert done.stderr == (
-        f"another gateway answers at http://127.0.0.1:{port}; "
+        f"another gateway answers at http://127.0.0.1:{port}, 'roof' instead of 'greenhouse'; "
         "read from files, which know no rates and no drops\n"
     )
     assert lines_of(done)["waiting"].startswith("1 readings, the oldest for ")
+
+
+def test_without_a_configuration_it_is_the_one_that_runs(folder: Path) -> None:
+    """Whatever its name is: nobody has named another."""
+    with answering("roof") as port:
+        done = tidegate("buffer", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
+    assert done.stderr == ""
+    assert lines_of(done)["gateway"] == f"roof, running, http://127.0.0.1:{port}"
 
 
 def test_what_is_no_gateway_is_not_believed(folder: Path) -> None:
@@ -338,6 +346,14 @@ def test_export_replaces_nothing_unless_forced(folder: Path) -> None:
     assert len(exported((folder / "out").read_text())) == 1
 
 
+def test_a_device_stays_when_it_takes_no_export(folder: Path) -> None:
+    store(folder / "s" / "journal", [new_reading()])
+    (folder / "out").symlink_to("/dev/full")
+    done = buffer(folder, "export", "--output", "out", "--force")
+    assert done.returncode == 73
+    assert (folder / "out").is_symlink()
+
+
 def test_a_folder_that_is_missing_is_named(folder: Path) -> None:
     store(folder / "s" / "journal", [new_reading()])
     done = buffer(folder, "export", "--output", "a/out")
@@ -459,3 +475,55 @@ def test_a_number_that_is_none_is_refused(folder: Path, number: str) -> None:
     done = buffer(folder, "aside", "delete", "--", number)
     assert done.returncode == ExitCode.USAGE
     assert "a number of the list or all" in done.stderr
+
+
+# `tidegate health`, of the same server
+
+
+def test_health_is_an_exit_code_for_a_supervisor(folder: Path) -> None:
+    with answering("greenhouse") as port:
+        asked = ("health", "--set", f"admin.listen=127.0.0.1:{port}")
+        done = tidegate(*asked, folder=folder)
+        shown = json.loads(tidegate(*asked, "--json", folder=folder).stdout)
+        by_variable = tidegate(
+            "health", folder=folder, environment={"TIDEGATE_ADMIN__LISTEN": f"0.0.0.0:{port}"}
+        )
+    assert done.returncode == by_variable.returncode == 0
+    assert done.stdout.splitlines()[0] == shown["status"]
+    away = tidegate(*asked, folder=folder)
+    assert away.returncode == 69
+    assert f"tidegate health: no gateway answers at http://127.0.0.1:{port}: " in away.stderr
+    off = tidegate("health", "--set", "admin.listen=", folder=folder)
+    assert (off.returncode, off.stderr) == (
+        69,
+        "tidegate health: admin.listen names no port to ask\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "said"),
+    [
+        ('{"status": "failing", "restart_helps": true, "checks": {"loop": {"ok": false, "reason": '
+         '"stands still"}}}', 503, 1, "failing\nloop: stands still\n"),
+        ('{"status": "failing", "restart_helps": false, "checks": {"journal": {"ok": false, '
+         '"reason": "the disk fails"}}}', 200, 0, "failing\njournal: the disk fails\n"),
+        ("<html>", 200, 69, ""),
+    ],
+)  # fmt: skip
+def test_health_fails_only_where_a_restart_helps(
+    folder: Path, body: str, status: int, code: int, said: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(f"HTTP/1.0 {status} X\r\n\r\n{body}".encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = tidegate("health", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
+        thread.join()
+    assert (done.returncode, done.stdout) == (code, said)

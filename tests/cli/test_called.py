@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli import called as called_module
 from gateway.cli.called import runnable
-from tests.cli.tidegate import environment_with
+from tests.cli.tidegate import PROGRAMS, environment_with
 
 COMMAND = f"""#!{sys.executable}
 import sys
@@ -85,4 +86,41 @@ def test_what_another_program_of_that_name_would_do_is_not_suggested(
 )
 def test_only_commands_are_changed(monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     monkeypatch.setattr(sys, "argv", ["a/tidegate"])
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{PROGRAMS}")
     assert runnable(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sudo systemctl restart tidegate", "systemctl restart tidegate"),
+        ("tidegate unit | sudo tee /etc/x", "a/tidegate unit | tee /etc/x"),
+        ("sudo -u tidegate tidegate doctor", "runuser -u tidegate -- a/tidegate doctor"),
+        ("run this with sudo", "run this with sudo"),
+    ],
+)
+def test_root_where_no_sudo_is_needs_none(
+    monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    """As in a container, and on a Debian that is nothing but installed."""
+    monkeypatch.setattr(sys, "argv", ["a/tidegate"])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert runnable(text) == said
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert runnable(text) == text.replace("tidegate unit", "a/tidegate unit").replace(
+        "tidegate doctor", "a/tidegate doctor"
+    )
+
+
+def test_sudo_is_given_the_path_where_it_would_not_look(
+    command: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command of pipx is in the home of whoever installed it."""
+    monkeypatch.setattr(sys, "argv", [str(command)])
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}:{PROGRAMS}")
+    assert runnable("sudo tidegate init x; tidegate status") == (
+        f"sudo {command} init x; tidegate status"
+    )
+    monkeypatch.setattr(called_module, "SUDO_LOOKS_IN", {command.parent})
+    assert runnable("sudo tidegate init x") == "sudo tidegate init x"

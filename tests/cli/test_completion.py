@@ -48,7 +48,8 @@ def completed(script: Path, folder: Path, *words: str) -> list[str]:
 def test_bash_offers_the_verbs_and_their_options(scripts: dict[str, Path], tmp_path: Path) -> None:
     bash = scripts["bash"]
     assert completed(bash, tmp_path, "") == sorted([*NAMES, "--help", "--version", "-h"])
-    assert completed(bash, tmp_path, "re") == ["restore"]
+    assert completed(bash, tmp_path, "rest") == ["restore"]
+    assert completed(bash, tmp_path, "re") == ["report", "restore"]
     assert completed(bash, tmp_path, "run", "--log-l") == ["--log-level"]
     assert completed(bash, tmp_path, "run", "--log-level", "") == [
         "debug",

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import termios
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +22,8 @@ from typing import IO
 import aiomqtt
 import pytest
 
-from gateway.cli.demo import NEEDED
 from tests.cli.test_demo_children import await_end
+from tests.cli.tidegate import PROGRAMS
 from tests.support.waited import waited_s
 
 PATIENCE_S = 30.0
@@ -285,11 +284,6 @@ def test_without_aiomqtt_it_says_how_to_install_it() -> None:
     assert f"{sys.executable} -m pip install 'aiomqtt" in done.stderr
 
 
-def test_it_asks_for_the_packages_of_the_extra() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert set(NEEDED.values()) <= set(project["project"]["optional-dependencies"]["demo"])
-
-
 def test_without_mosquitto_it_says_how_to_install_it(tmp_path: Path) -> None:
     program = "import gateway.cli.demo.broker_process as places; places.SYSTEM_PLACES = ();"
     program += "import runpy; runpy.run_module('gateway', run_name='__main__')"
@@ -297,7 +291,7 @@ def test_without_mosquitto_it_says_how_to_install_it(tmp_path: Path) -> None:
         [sys.executable, "-c", program, "demo"],
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": str(tmp_path)},
+        env={**os.environ, "PATH": f"{tmp_path}:{PROGRAMS}"},
         timeout=PATIENCE_S,
     )
     assert done.returncode == 69, done.stderr

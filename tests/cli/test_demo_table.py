@@ -80,7 +80,7 @@ def test_a_narrow_terminal_does_without_values(width: int) -> None:
 
 def test_it_says_what_to_type_next() -> None:
     text = "\n".join(drawn(a_view(5), 80, 24))
-    assert "mosquitto_sub -p 65001 -t 'demo/#'" in text
+    assert "tidegate watch --set upstream.url=mqtt://127.0.0.1:65001" in text
     assert "mosquitto_pub -p 65001 -t demo/sensor-5/set -m 3" in text
     assert "tidegate clients --set admin.listen=127.0.0.1:65003" in text
     assert "curl http://127.0.0.1:65003/metrics" in text

@@ -29,7 +29,8 @@ def test_a_broker_that_does_not_run_is_started(doctor: Doctor) -> None:
     (command,) = doctor.commands("broker", upstream(free_tcp_port()))
     assert command in (
         "sudo systemctl enable --now mosquitto",
-        "sudo apt-get install mosquitto",
+        "sudo apt-get install -y mosquitto",
+        "/usr/sbin/mosquitto -d",
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import socket
 import stat
 import subprocess
@@ -12,10 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.doctor import clock
+from gateway.cli.doctor import clock, configuration, units
 from gateway.cli.doctor.block_device import BlockDevice
+from gateway.cli.doctor.broker import examine as examine_broker
 from gateway.cli.doctor.findings import Level
+from gateway.cli.doctor.section import Examined
 from gateway.cli.doctor.wear import wear
+from gateway.config import credential, load
+from gateway.host.installation import Installation
+from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
 from tests.cli.doctor import QUIET, Doctor
 from tests.cli.tidegate import tidegate
@@ -92,8 +99,8 @@ def test_a_page_whose_port_is_taken_names_who_looks_it_up(doctor: Doctor) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         text = QUIET.replace('listen = ""', f'listen = "127.0.0.1:{port}"')
-        found = doctor.run("listeners", text, code=0)
-    assert [each["command"] for each in found] == [f"sudo ss -tlpn sport = :{port}"]
+        (command,) = doctor.commands("listeners", text)
+    assert command == f"sudo kill {os.getpid()}" or command.startswith("sudo systemctl ")
 
 
 def test_an_interface_without_multicast_is_switched(doctor: Doctor) -> None:
@@ -179,7 +186,9 @@ def systemd(doctor: Doctor) -> Callable[..., None]:
     """A systemctl that tells what it is told to tell of the gateway's service, and of another."""
 
     def tells(other: str = "none", **changes: str) -> None:
-        lines = "\n".join(f"echo {name}={value}" for name, value in (WELL | changes).items())
+        lines = "\n".join(
+            f"echo {shlex.quote(f'{name}={value}')}" for name, value in (WELL | changes).items()
+        )
         doctor.program(
             "systemctl",
             f'case "$2" in\ntidegate.service)\n{lines}\n;;\n'
@@ -216,7 +225,18 @@ SERVICE = QUIET.replace('"state"', '"/var/lib/tidegate"')
         (
             {"LoadState": "not-found"},
             "note",
-            "tidegate unit | sudo tee /etc/systemd/system/tidegate.service",
+            "sudo install -d /etc/sysusers.d && tidegate unit --sysusers | "
+            "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "
+            "tidegate unit | sudo tee /etc/systemd/system/tidegate.service && "
+            "sudo systemctl daemon-reload && sudo systemctl enable --now tidegate",
+        ),
+        (
+            {"ExecStart": f"{{ path={Path.home()}/.local/bin/tidegate ; argv[]=tidegate run }}"},
+            "failure",
+            "sudo install -d /etc/sysusers.d && tidegate unit --sysusers | "
+            "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "
+            "tidegate unit | sudo tee /etc/systemd/system/tidegate.service && "
+            "sudo systemctl daemon-reload && sudo systemctl enable --now tidegate",
         ),
     ],
 )
@@ -292,3 +312,59 @@ def test_every_part_is_examined_and_answers_in_json(tmp_path: Path) -> None:
         "units",
         "gateway",
     ]
+
+
+def test_a_unit_made_by_hand_hides_that_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = tmp_path / "tidegate.service"
+    packaged.touch()
+    monkeypatch.setattr(units, "PACKAGED", packaged)
+    found = {
+        "FragmentPath": "/etc/systemd/system/tidegate.service",
+        "ExecStart": f"{{ path={sys.executable} ; argv[]={sys.executable} run }}",
+    }
+    (finding,) = units._about_unit(found)
+    assert f"hides {packaged} of the Debian package: the service starts {sys.executable}" in (
+        finding.what
+    )
+    assert finding.command == (
+        "sudo rm /etc/systemd/system/tidegate.service && sudo systemctl daemon-reload && "
+        "sudo systemctl restart tidegate"
+    )
+    assert list(units._about_unit(found | {"FragmentPath": str(packaged)})) == []
+
+
+def test_what_is_in_a_home_is_installed_elsewhere_for_a_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Installation, "is_in_a_home", True)
+    command = units._install_command()
+    assert "/opt/tidegate" in command
+    assert "/usr/local/bin/tidegate unit | sudo tee /etc/systemd/system/tidegate.service" in command
+
+
+def test_a_stored_credential_is_not_typed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service is stopped, so systemd has handed over nothing."""
+    (tmp_path / "tidegate.upstream.password").write_text("tide")
+    monkeypatch.setattr(credential, "STORE", tmp_path)
+    config = tmp_path / "c.toml"
+    with Mosquitto() as broker:
+        config.write_text(
+            f'{QUIET}[upstream]\nurl = "{broker.url}"\nusername = "g"\n'
+            'password_file = "credential:tidegate.upstream.password"\n'
+        )
+        subject = Examined(load(config, environment={}, overrides=()), config)
+        assert configuration.examine(subject).findings == []
+        assert examine_broker(subject).findings == []
+        (tmp_path / "tidegate.upstream.password").unlink()
+        monkeypatch.setattr(credential, "OTHER_STORES", ())
+        (missing,) = configuration.examine(subject).findings
+        assert missing.command.endswith(f" {tmp_path}/tidegate.upstream.password")
+        (note,) = examine_broker(subject).findings
+        assert (note.level, note.command) == (
+            Level.NOTE,
+            "sudo tidegate doctor --only broker",
+        )

@@ -20,6 +20,7 @@ from gateway.cli.doctor.apart import NoAnswerInTimeError, PartFailedError, apart
 from gateway.cli.doctor.gateway_process import GatewayProcess as Examined
 from gateway.cli.doctor.gateway_process import examined
 from hil.rig.gateway import GatewayProcess
+from hil.rig.ports import free_udp_port
 from tests.cli.doctor import QUIET, Doctor
 from tests.cli.tidegate import environment_with, tidegate
 
@@ -72,6 +73,47 @@ def test_a_gateway_that_is_stopped_is_reported_with_how_to_go_on(gateway: Gatewa
     assert f"failure: the gateway (process {gateway.pid}) is stopped" in said
     assert f"  $ sudo kill -CONT {gateway.pid}\n" in said
     assert "does not answer on 127.0.0.1:" in said
+
+
+def test_another_program_is_no_gateway_by_its_command_line(doctor: Doctor) -> None:
+    """A folder called tidegate, an editor with a file of that name."""
+    port = free_udp_port()
+    program = (
+        "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+        f"s.bind(('127.0.0.1', {port})); print(flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, "/srv/tidegate/gateway", "gateway"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    text = (
+        f'[gateway]\nstate_dir = "s"\n[admin]\nlisten = ""\n[[udp]]\nlisten = "127.0.0.1:{port}"\n'
+    )
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        (finding,) = doctor.run("listeners", text, code=1)
+        assert f"(process {other.pid})" in finding["what"]
+        assert "gateway, with" not in finding["what"]
+        assert doctor.run("gateway", text, code=0) == []
+    finally:
+        other.communicate()
+
+
+def test_another_gateway_at_the_port_is_named_with_its_state(
+    gateway: GatewayProcess, doctor: Doctor
+) -> None:
+    text = (
+        f'[gateway]\nstate_dir = "elsewhere"\n[admin]\nlisten = ""\n'
+        f'[[udp]]\nlisten = "127.0.0.1:{gateway.port}"\n'
+    )
+    (finding,) = doctor.run("listeners", text, code=1)
+    state = gateway.folder / "state"
+    assert finding["what"].endswith(
+        f"(process {gateway.pid}), another gateway, with its state in {state}"
+    )
+    assert said_of(gateway, "listeners").endswith("\nok\n")
 
 
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])

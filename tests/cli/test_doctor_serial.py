@@ -218,6 +218,11 @@ def test_a_name_that_may_be_another_port_tomorrow_is_noted_with_one_that_stays()
 
 
 def test_a_gateway_that_has_its_port_is_no_finding() -> None:
-    for owner, count in (("tidegate (process 7)", 0), ("minicom (process 8)", 1)):
-        port = PortFacts(device="/dev/ttyUSB0", link="serial0", owner=owner)
+    for is_it, count in ((True, 0), (False, 1)):
+        port = PortFacts(
+            device="/dev/ttyUSB0",
+            link="serial0",
+            owner="python3 (process 7)",
+            is_the_gateways=is_it,
+        )
         assert len(serial_findings(SerialFacts((port,), ()))) == count

@@ -10,6 +10,7 @@ from gateway.app.service import blocking_check
 
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = 60
+PROGRAMS = REPOSITORY / "tests" / "support" / "programs"  # sudo, where there is none
 
 
 def environment_with(more: Mapping[str, str]) -> dict[str, str]:
@@ -27,7 +28,8 @@ def environment_with(more: Mapping[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in (blocking_check.VARIABLE, blocking_check.FILE_VARIABLE)
     }
-    return inherited | checked | {"PYTHONPATH": str(REPOSITORY), **more}
+    found = inherited | checked | {"PYTHONPATH": str(REPOSITORY), **more}
+    return found | {"PATH": f"{found.get('PATH', os.defpath)}:{PROGRAMS}"}
 
 
 def tidegate(

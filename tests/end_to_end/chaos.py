@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
-from hil.faults.lossy_proxy import LossyProxy, Weather, lossy_proxy
+from hil.faults.lossy_proxy import Impairment, LossyProxy, lossy_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.witness import Witness, witnessing
@@ -53,7 +53,7 @@ class Plan:
     acknowledge: str = "auto"
     broker_config: tuple[str, ...] = PERSISTENCE
     sensors: int = 20
-    weather: Weather = field(default_factory=Weather)
+    impairment: Impairment = field(default_factory=Impairment)
     kill_gateway_after_s: tuple[float, float] = (0.5, 2.0)
     end_broker_after_s: tuple[float, float] = (3.0, 6.0)
     broker_away_s: tuple[float, float] = (0.1, 1.5)
@@ -65,12 +65,12 @@ class Outcome:
     plan: Plan
     verdict: Verdict
     ends: Counter[str]
-    fates: Counter[str]
+    fault_counts: Counter[str]
     sensors: Counter[str]
     seconds: float
 
     def __str__(self) -> str:
-        told = {**self.ends, **self.fates, **self.sensors}
+        told = {**self.ends, **self.fault_counts, **self.sensors}
         counts = ", ".join(f"{count} {name}" for name, count in sorted(told.items()))
         return f"seed {self.plan.seed}: {self.verdict}; {counts}; {self.seconds:.1f} s"
 
@@ -162,7 +162,7 @@ class Chaos:
                 may_be_forgotten = killed
         first = reading.first_frame
         is_copied = reading.qos == 1 and proxy.copied_up[first] > 0
-        is_late = reading.qos == 1 and proxy.came_behind(first, reading.repeated_frame)
+        is_late = reading.qos == 1 and proxy.arrived_after(first, reading.repeated_frame)
         return is_copied or is_late or may_be_forgotten
 
 
@@ -204,7 +204,7 @@ async def _run_sensors(
 ) -> Outcome:
     port = await asyncio.to_thread(lambda: gateway.port)
     async with (
-        lossy_proxy(port, plan.seed, plan.weather) as proxy,
+        lossy_proxy(port, plan.seed, plan.impairment) as proxy,
         sensors_at(proxy.port, plan.sensors) as sensors,
     ):
         trouble = (chaos.kill_gateway(), chaos.end_broker(), chaos.move_sensors(proxy, sensors))
@@ -220,7 +220,7 @@ async def _run_sensors(
             plan,
             verdict(readings, witness.seen, excused),
             chaos.ends,
-            proxy.fates,
+            proxy.fault_counts,
             sum((sensor.counts for sensor in sensors), Counter()),
             seconds=0.0,
         )

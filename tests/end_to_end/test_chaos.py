@@ -25,7 +25,7 @@ def assert_kept(found: Outcome) -> None:
     # A run in which nothing went wrong would show nothing.
     assert found.ends["gateway killed"] >= 3, str(found)
     assert found.ends["broker stopped"] >= 1, str(found)
-    assert found.fates["lost"] > found.verdict.acknowledged / 10, str(found)
+    assert found.fault_counts["lost"] > found.verdict.acknowledged / 10, str(found)
 
 
 @pytest.mark.parametrize(

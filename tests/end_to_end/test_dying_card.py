@@ -105,7 +105,7 @@ class Scene:
         if not in_order:
             found = replace(found, out_of_order=())
         assert not found.faults, f"{found.faults} ({found})"
-        assert "Traceback" not in self.gateway.log_of_all_lives
+        assert "Traceback" not in self.gateway.whole_log
 
 
 async def send_for_ever(number: int, sensor: PatientSensor) -> None:

@@ -117,7 +117,7 @@ async def test_a_connection_that_is_cut_for_a_moment_is_not_reported(
                 await said.count(4 + 2)
             finally:
                 gateway.kill()
-            assert proxy.fates[CUT] >= 3
+            assert proxy.fault_counts[CUT] >= 3
             assert {payload for _, payload in said.messages} == {b"online"}
             await said.until(lambda: said.last[f"{BASE}/state"] == b"offline")
 

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hil.boards.wasi.machine import Setting, live
+from hil.boards.wasi.machine import Setting, run_program
 
 HEAP = "32k"
 PROGRAM = """
@@ -33,7 +33,7 @@ def main() -> None:
     def lived(board: int) -> str:
         printed = bytearray()
         program = PROGRAM.format(port=port, board=board, readings=readings)
-        live(Setting(flash, HEAP), program, printed.extend)
+        run_program(Setting(flash, HEAP), program, printed.extend)
         return printed.decode(errors="replace").strip()
 
     lived_one = lived(boards)  # compiles the interpreter, if nobody has yet

@@ -15,7 +15,7 @@ from typing import TypeVar
 import aiomqtt
 import pytest
 
-from hil.boards.wasi.board import Life, WasiBoard
+from hil.boards.wasi.board import BoardRun, WasiBoard
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.firmware.conftest import CONFIG
@@ -46,7 +46,7 @@ def run(board: WasiBoard, text: str, timeout_s: float = 60.0) -> list[str]:
     return board.output.splitlines()
 
 
-async def shows(life: Life, pattern: str) -> re.Match[str]:
+async def shows(life: BoardRun, pattern: str) -> re.Match[str]:
     return await asyncio.to_thread(life.wait_for, pattern, 20.0)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from firmware.mqttsn.search import Search
+import errno
+import socket
+
+import pytest
+
+from firmware.mqttsn import Client, Udp
+from firmware.mqttsn.search import Search, find
 from gateway.frames import Advertise, GwInfo, encode
 
 HERE, THERE = ("10.0.0.1", 1883), ("10.0.0.2", 1883)
@@ -58,3 +64,12 @@ def test_of_five_gateways_the_one_is_forgotten_that_would_be_first() -> None:
     for number, duration_s in (1, 900), (2, 60), (3, 900), (4, 900), (5, 900):
         search.receive(encode(Advertise(number, duration_s)), HERE)
     assert sorted(search.gateways) == [1, 3, 4, 5]
+
+
+def test_who_found_no_gateway_hears_that_nobody_answers() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        client = Client(Udp(*find(nobody.getsockname(), limit_ms=30)), b"greenhouse-3")
+    for call in (client.connect, lambda: client.publish(b"greenhouse/3", b"21.5", qos=1)):
+        with pytest.raises(OSError, match=str(errno.ETIMEDOUT)):
+            call()

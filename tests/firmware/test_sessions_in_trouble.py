@@ -7,7 +7,7 @@ from collections import Counter
 
 import aiomqtt
 
-from hil.faults.lossy_proxy import Weather, lossy_proxy
+from hil.faults.lossy_proxy import Impairment, lossy_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.firmware.conftest import BoardMaker
@@ -173,11 +173,11 @@ def test_every_reading_arrives_over_a_network_that_loses_copies_and_reorders(
 ) -> None:
     async def inner(app: aiomqtt.Client) -> Counter[int]:
         arrived: Counter[int] = Counter()
-        weather = Weather(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)
-        async with lossy_proxy(gateway.port, 11, weather) as proxy:
+        impairment = Impairment(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)
+        async with lossy_proxy(gateway.port, 11, impairment) as proxy:
             text = program(proxy.port, LOSSY, retry_ms=60)
             await asyncio.to_thread(run, new_board(), text)
-            assert min(proxy.fates[fate] for fate in ("lost", "copied", "delayed")) > 0
+            assert min(proxy.fault_counts[fault] for fault in ("lost", "copied", "delayed")) > 0
         while len(arrived) < 60:
             ((_, payload, _),) = await next_heard(app, 1)
             arrived[int(payload)] += 1

@@ -180,7 +180,7 @@ async def free_after(
             was_reset = "soft reboot" in board.output
             free = int(console.run("import gc\ngc.collect()\nprint(gc.mem_free())"))
         board.cut_power()
-        board.wire.heard.clear()
+        board.wire.received.clear()
         gateway.start()
         if not was_reset:
             return free
@@ -240,8 +240,8 @@ def test_one_interrupt_is_noise_and_two_are_a_wish(tmp_path: Path) -> None:
         board.wait_for("tiny-1")
         with serial.Serial(board.device, 115_200) as port:
             port.write(b"\x03")
-            said = len(board.wire.heard)
-            while b"tiny-1" not in board.wire.heard[said:]:  # it went on
+            said = len(board.wire.received)
+            while b"tiny-1" not in board.wire.received[said:]:  # it went on
                 time.sleep(0.01)
             assert ">>> " not in board.output
             port.write(b"\x03")

@@ -278,6 +278,7 @@ def test_a_whole_node_in_a_folder_is_read_by_a_board_and_publishes(
             "--board",
             "esp32",
             *NODE,
+            "--no-wifi",
             "--gateway",
             f"127.0.0.1:{gateway.port}",
             folder=tmp_path,
@@ -305,6 +306,7 @@ def test_a_whole_node_joins_over_udp_from_its_first_start(
             "--port",
             board.device,
             *NODE,
+            "--no-wifi",
             "--gateway",
             f"127.0.0.1:{gateway.port}",
             "--wait",
@@ -319,7 +321,7 @@ def test_a_whole_node_joins_over_udp_from_its_first_start(
 
 def test_secrets_are_in_a_file_of_their_own_that_nobody_else_reads(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("hunter2\n")
-    (tmp_path / "more").write_text('{"update_key": "00ff"}')
+    (tmp_path / "more").write_text('{"update_key": "000102030405060708090a0b0c0d0eff"}')
     for name in ("password", "more"):
         (tmp_path / name).chmod(0o600)
     done = tidegate(
@@ -345,7 +347,7 @@ def test_secrets_are_in_a_file_of_their_own_that_nobody_else_reads(tmp_path: Pat
     assert json.loads(path.read_text()) == {
         "ssid": "Garden",
         "password": "hunter2",
-        "update_key": "00ff",
+        "update_key": "000102030405060708090a0b0c0d0eff",
     }
     assert path.stat().st_mode & 0o777 == 0o600
     assert "hunter2" not in done.stdout + done.stderr

@@ -58,7 +58,11 @@ def test_it_has_every_source_and_nothing_else_of_the_firmware(installed: Path) -
     ("board", "more", "files"),
     [
         ("microbit", (), {"main.py", "tiny"}),
-        ("esp32", ("--gateway", "10.0.0.5"), {"main.py", "settings.json", "loader/start.mpy"}),
+        (
+            "esp32",
+            ("--gateway", "10.0.0.5", "--no-wifi"),
+            {"main.py", "settings.json", "loader/start.mpy"},
+        ),
     ],
 )
 def test_boards_get_their_programs_from_it(

@@ -46,7 +46,7 @@ async def test_a_full_broker_refuses_with_quota_exceeded_until_it_has_room() -> 
     async with broker_proxy() as made:
         made.is_full = True
         code, (_, writer) = await connected(made)
-        assert (code, made.fates["refused"]) == (0x97, 1)
+        assert (code, made.fault_counts["refused"]) == (0x97, 1)
         writer.close()
         made.is_full = False
         code, (_, writer) = await connected(made)

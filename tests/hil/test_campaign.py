@@ -13,7 +13,7 @@ from hil.boards import inventory
 from hil.boards.board import BoardSpec
 from hil.boards.inventory import Listed
 from hil.boards.registry import kinds
-from hil.faults.lossy_proxy import Weather
+from hil.faults.lossy_proxy import Impairment
 from hil.rig.campaign import Campaign, perform, seed_of
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
@@ -169,9 +169,9 @@ def test_a_fault_that_does_nothing_fails(tmp_path: Path) -> None:
     """No reading is so long."""
     require_board()
     (event,) = SCENARIOS["narrow"].events
-    wide = dataclasses.replace(event, for_s=0.5, udp=Weather(0.0, 0.0, 0.0, mtu=500))
+    wide = dataclasses.replace(event, for_s=0.5, udp=Impairment(0.0, 0.0, 0.0, mtu=500))
     nothing = dataclasses.replace(
-        SCENARIOS["narrow"], readings=3, udp=Weather(0.0, 0.0, 0.0, mtu=400), events=(wide,)
+        SCENARIOS["narrow"], readings=3, udp=Impairment(0.0, 0.0, 0.0, mtu=400), events=(wide,)
     )
     (result,) = asyncio.run(perform(campaign(tmp_path, nothing, boards=one_board("wasi-udp"))))
     assert result.failures == [

@@ -6,7 +6,7 @@ import cbor2
 import pytest
 
 from hil.oracle.conversation import Conversation
-from hil.oracle.ledger import Device, Ledger, judge, percentile
+from hil.oracle.ledger import Device, Ledger, compare, percentile
 from hil.oracle.readings import Read, check_of, read
 from hil.rig.witness import Seen, Tag
 
@@ -48,7 +48,7 @@ def seen(*arrivals: tuple[int, int]) -> list[Seen]:
 
 def judged(talk: Conversation, arrivals: list[Seen], **of_device: object) -> Ledger:
     plain = {"stored": set(), "has_store": True, "was_cut": False, "commands": []}
-    return judge(talk, arrivals, Device(**{**plain, **of_device}), set())  # type: ignore[arg-type]
+    return compare(talk, arrivals, Device(**{**plain, **of_device}), set())  # type: ignore[arg-type]
 
 
 def test_what_arrives_once_and_in_order_is_without_fault() -> None:

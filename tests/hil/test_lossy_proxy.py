@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import aioudp
 import pytest
 
-from hil.faults.lossy_proxy import CALM, LossyProxy, Weather, lossy_proxy
+from hil.faults.lossy_proxy import CALM, Impairment, LossyProxy, lossy_proxy
 
 DATAGRAMS = 2_000
 
@@ -34,12 +34,12 @@ class Echo(asyncio.DatagramProtocol):
 
 
 @asynccontextmanager
-async def echoing(weather: Weather) -> AsyncIterator[tuple[Echo, LossyProxy]]:
+async def echoing(impairment: Impairment) -> AsyncIterator[tuple[Echo, LossyProxy]]:
     transport, echo = await asyncio.get_running_loop().create_datagram_endpoint(
         Echo, local_addr=("127.0.0.1", 0)
     )
     try:
-        async with lossy_proxy(transport.get_extra_info("sockname")[1], 1, weather) as proxy:
+        async with lossy_proxy(transport.get_extra_info("sockname")[1], 1, impairment) as proxy:
             yield echo, proxy
     finally:
         transport.close()
@@ -87,7 +87,7 @@ def test_a_calm_network_carries_everything_once_and_in_order() -> None:
 
 def test_losses_copies_and_overtaking_come_in_the_shares_asked_for() -> None:
     async def story() -> None:
-        async with echoing(Weather()) as (echo, proxy):
+        async with echoing(Impairment()) as (echo, proxy):
             heard = await sent_and_heard(proxy, DATAGRAMS)
         # Both ways: 0.9 squared arrive; of those, 1.1 squared times on average.
         assert 0.75 < len(set(heard)) / DATAGRAMS < 0.92
@@ -103,14 +103,14 @@ def test_losses_copies_and_overtaking_come_in_the_shares_asked_for() -> None:
 
 def test_it_knows_what_came_behind_what() -> None:
     async def story() -> None:
-        async with echoing(Weather()) as (echo, proxy):
+        async with echoing(Impairment()) as (echo, proxy):
             await sent_and_heard(proxy, DATAGRAMS)
         last = {datagram: place for place, datagram in enumerate(echo.heard)}
         behind = 0
         for datagram, other in itertools.pairwise(n.to_bytes(4, "big") for n in range(DATAGRAMS)):
             came_both = datagram in last and other in last
             is_behind = came_both and last[datagram] > echo.heard.index(other)
-            assert proxy.came_behind(datagram, other) == is_behind
+            assert proxy.arrived_after(datagram, other) == is_behind
             behind += is_behind
         assert DATAGRAMS / 100 < behind < DATAGRAMS / 4
 
@@ -149,14 +149,14 @@ def test_no_sensor_is_given_an_address_that_another_had() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weather", "fate"),
-    [(Weather(0.0, 0.0, 0.0, mtu=3), "too long"), (Weather(1.0, 0.0, 0.0), "lost")],
+    ("impairment", "fault"),
+    [(Impairment(0.0, 0.0, 0.0, mtu=3), "too long"), (Impairment(1.0, 0.0, 0.0), "lost")],
 )
-def test_what_is_too_long_for_the_network_is_lost(weather: Weather, fate: str) -> None:
+def test_what_is_too_long_for_the_network_is_lost(impairment: Impairment, fault: str) -> None:
     async def inner() -> None:
-        async with echoing(weather) as (echo, proxy):
+        async with echoing(impairment) as (echo, proxy):
             assert await sent_and_heard(proxy, 20) == []
-            assert proxy.fates[fate] == 20
+            assert proxy.fault_counts[fault] == 20
             assert not echo.senders
 
     asyncio.run(inner())
@@ -164,12 +164,12 @@ def test_what_is_too_long_for_the_network_is_lost(weather: Weather, fate: str) -
 
 def test_a_damaged_datagram_differs_by_one_bit() -> None:
     async def inner() -> None:
-        async with echoing(Weather(0.0, 0.0, 0.0, damaged=1.0)) as (_, proxy):
+        async with echoing(Impairment(0.0, 0.0, 0.0, damaged=1.0)) as (_, proxy):
             heard = await sent_and_heard(proxy, 50)
         # Damaged on both ways: two bits, or the same one twice.
         assert len(heard) == 50
         assert all((number ^ sent).bit_count() in (0, 2) for sent, number in enumerate(heard))
-        assert proxy.fates["damaged"] == 100
+        assert proxy.fault_counts["damaged"] == 100
 
     asyncio.run(inner())
 

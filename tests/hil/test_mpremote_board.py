@@ -139,7 +139,7 @@ def test_a_board_that_does_not_answer_is_told_so() -> None:
     try:
         with (
             pytest.raises(BoardError, match=r"no MicroPython answers on .*: is it there, awake"),
-            RawRepl(os.ttyname(far), patience_s=0.5),
+            RawRepl(os.ttyname(far), timeout_s=0.5),
         ):
             pass
     finally:

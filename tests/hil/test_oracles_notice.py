@@ -53,7 +53,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         return await asyncio.gather(*(perform(campaign(folder, mistake)) for mistake in SCENARIOS))
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(running, "SETTLE_S", SETTLE_S)
+        monkeypatch.setattr(running, "OUTSTANDING_S_MAX", SETTLE_S)
         found = asyncio.run(all_of_them())
     return {mistake: result for mistake, (result,) in zip(SCENARIOS, found, strict=True)}
 

@@ -12,8 +12,8 @@ from hil.boards import inventory
 from hil.boards import kinds as package
 from hil.boards.board import Can
 from hil.boards.registry import kinds
-from hil.faults.lossy_proxy import Weather
-from hil.faults.serial_proxy import LineWeather
+from hil.faults.lossy_proxy import Impairment
+from hil.faults.serial_proxy import LineImpairment
 from hil.rig.campaign import Campaign, perform
 from hil.rig.run import Outcome
 from hil.rig.steps import STEPS
@@ -44,15 +44,15 @@ def test_each_action_is_performed_and_ends_if_it_lasts() -> None:
 def test_each_action_leaves_a_mark_by_which_one_that_does_nothing_is_noticed() -> None:
     without = {name for name, action in ACTIONS.items() if not action.marks}
     assert without == {"air.weather"}  # what it leaves is the weather's own
-    assert Weather(0.1, 0.1, 0.1, damaged=0.1, mtu=9).marks == (
+    assert Impairment(0.1, 0.1, 0.1, damaged=0.1, mtu=9).marks == (
         "lost",
         "copied",
         "delayed",
         "damaged",
         "too long",
     )
-    assert LineWeather(0.1, 0.1).marks == ("flipped", "dropped")
-    assert LineWeather().marks == ()
+    assert LineImpairment(0.1, 0.1).marks == ("flipped", "dropped")
+    assert LineImpairment().marks == ()
 
 
 def test_a_share_of_a_wake_needs_a_board_that_can_count() -> None:

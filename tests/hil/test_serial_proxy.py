@@ -12,7 +12,7 @@ from pathlib import Path
 import serial  # type: ignore[import-untyped]
 
 from hil.faults.network import Terminal
-from hil.faults.serial_proxy import LineWeather, SerialProxy
+from hil.faults.serial_proxy import LineImpairment, SerialProxy
 from hil.rig.line_framings import line_framing
 from tests.end_to_end.on_air import story
 
@@ -60,11 +60,13 @@ async def collected(read: object, is_enough: int) -> bytes:
 
 
 @asynccontextmanager
-async def line(folder: Path, weather: LineWeather, baud: int = 921_600) -> AsyncIterator[Ends]:
+async def line(
+    folder: Path, impairment: LineImpairment, baud: int = 921_600
+) -> AsyncIterator[Ends]:
     terminal, notes = Terminal(), Notes()
     board = os.open(terminal.device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     tty.setraw(board)
-    proxy = SerialProxy(folder / "port", 1, weather, baud=baud, tap=notes)
+    proxy = SerialProxy(folder / "port", 1, impairment, baud=baud, tap=notes)
     proxy.connect(terminal.near)
     ends = Ends(proxy, board, notes)
     try:
@@ -87,7 +89,7 @@ def on_line(messages: list[bytes]) -> bytes:
 
 @story
 async def test_on_a_good_line_all_octets_arrive_both_ways(tmp_path: Path) -> None:
-    async with line(tmp_path, LineWeather()) as ends:
+    async with line(tmp_path, LineImpairment()) as ends:
         sent = on_line(frames(20))
         os.write(ends.board, sent)
         assert await ends.at_gateway(len(sent)) == sent
@@ -108,20 +110,20 @@ def _read(descriptor: int) -> bytes:
 async def test_flips_and_drops_are_as_many_as_asked_and_none_gets_past_the_check(
     tmp_path: Path,
 ) -> None:
-    async with line(tmp_path, LineWeather(flips=0.01, drops=0.005)) as ends:
+    async with line(tmp_path, LineImpairment(flips=0.01, drops=0.005)) as ends:
         for message in frames(FRAMES):
             os.write(ends.board, on_line([message]))
             await asyncio.sleep(0)
         octets = len(on_line(frames(FRAMES)))
         async with asyncio.timeout(PATIENCE_S):
             heard = b""
-            while len(heard) + ends.proxy.fates["dropped"] < octets:
+            while len(heard) + ends.proxy.fault_counts["dropped"] < octets:
                 heard += ends.port.read(65_536)
                 await asyncio.sleep(0.005)
-        assert ends.proxy.fates["flipped"] == round(octets * 0.01) or (
-            0.003 < ends.proxy.fates["flipped"] / octets < 0.02
+        assert ends.proxy.fault_counts["flipped"] == round(octets * 0.01) or (
+            0.003 < ends.proxy.fault_counts["flipped"] / octets < 0.02
         )
-        assert 0.001 < ends.proxy.fates["dropped"] / octets < 0.012
+        assert 0.001 < ends.proxy.fault_counts["dropped"] / octets < 0.012
         whole = line_framing("hdlc").feed(heard)
         assert set(whole) < set(frames(FRAMES))
         assert ends.notes.said == frames(FRAMES)
@@ -129,7 +131,7 @@ async def test_flips_and_drops_are_as_many_as_asked_and_none_gets_past_the_check
 
 @story
 async def test_a_burst_damages_so_many_octets_and_no_more(tmp_path: Path) -> None:
-    async with line(tmp_path, LineWeather()) as ends:
+    async with line(tmp_path, LineImpairment()) as ends:
         ends.proxy.burst(7)
         sent = on_line(frames(3))
         os.write(ends.board, sent)
@@ -140,7 +142,7 @@ async def test_a_burst_damages_so_many_octets_and_no_more(tmp_path: Path) -> Non
 
 @story
 async def test_a_stuck_line_says_zeros_and_lets_nothing_through(tmp_path: Path) -> None:
-    async with line(tmp_path, LineWeather()) as ends:
+    async with line(tmp_path, LineImpairment()) as ends:
         ends.proxy.is_stuck = True
         os.write(ends.board, on_line(frames(3)))
         ends.port.write(on_line(frames(3)))
@@ -151,7 +153,7 @@ async def test_a_stuck_line_says_zeros_and_lets_nothing_through(tmp_path: Path) 
 
 @story
 async def test_an_unplugged_port_is_gone_and_comes_back_under_its_name(tmp_path: Path) -> None:
-    async with line(tmp_path, LineWeather()) as ends:
+    async with line(tmp_path, LineImpairment()) as ends:
         ends.proxy.unplug()
         assert not ends.proxy.name.exists()
         os.write(ends.board, on_line(frames(2)))  # into the void
@@ -168,7 +170,7 @@ async def test_an_unplugged_port_is_gone_and_comes_back_under_its_name(tmp_path:
 
 @story
 async def test_octets_come_no_faster_than_the_baud_rate(tmp_path: Path) -> None:
-    async with line(tmp_path, LineWeather(), baud=9600) as ends:
+    async with line(tmp_path, LineImpairment(), baud=9600) as ends:
         loop = asyncio.get_running_loop()
         sent = on_line(frames(20))
         began = loop.time()

@@ -29,6 +29,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "flash": ("--list",),
     "simulate": ("--gateway", "127.0.0.1:1", "--sensors", "0"),
     "demo": ("--seconds", "0"),
+    "watch": ("--config", "CONFIG", "--for", "1"),
     "unit": (),
     "completion": ("bash",),
     "man": (),

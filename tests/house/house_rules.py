@@ -24,9 +24,11 @@ SOURCE_SUFFIXES = {".py", ".sh", ".c", ".h", ".js", ".css"}
 # What is written or drawn from the code, and the module that prints it.
 GENERATED = {
     "docs/metrics.md": "gateway.admin.metrics.reference",
+    "docs/examples/monitoring/alerts.yaml": "gateway.admin.metrics.alerts",
     "docs/configuration.md": "gateway.config.reference",
     "docs/states.svg": "gateway.core.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
+    "docs/messages.md": "tests.house.messages",
     "docs/structure.svg": "tests.house.structure_drawing",
 }
 LOCK = ".ci/requirements.lock"

@@ -1,26 +1,19 @@
-"""Links of the documents lead somewhere, what they show as configuration is one, and what they say
-to type can be typed.
-"""
+"""Links of the documents lead somewhere. What they show is tried in tests/docs."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gateway.cli.parsing import whole_parser
-from gateway.config import ConfigError, load
 from tests.house import house_rules
-from tests.support.samples import for_each
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in house_rules.tracked(REPOSITORY) if path.suffix == ".md"]
 _LINK = re.compile(r"\]\(([^)\s]+)\)|href=\"([^\"]+)\"|src=\"([^\"]+)\"")
 _CODE = re.compile(r"```.*?```", re.DOTALL)
-_TOML = re.compile(r"```toml\n(.*?)```", re.DOTALL)
 
 
 def slugs(text: str) -> set[str]:
@@ -68,67 +61,3 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, link: str, why: str 
     found = list(broken(page))
     assert len(found) == (why is not None)
     assert all(str(why) in each for each in found)
-
-
-# What stands there is for another program than the gateway: boards, and tables.
-NOT_THE_GATEWAYS = {"flashing.md", "hil.md", "spark.md"}
-
-
-def examples() -> Iterator[tuple[str, str]]:
-    for path in DOCUMENTS:
-        if path.name in NOT_THE_GATEWAYS or path.is_relative_to(REPOSITORY / "firmware"):
-            continue
-        for number, text in enumerate(_TOML.findall(path.read_text())):
-            yield f"{path.relative_to(REPOSITORY)}-{number}", text
-
-
-@pytest.mark.parametrize(("name", "text"), [pytest.param(*each, id=each[0]) for each in examples()])
-def test_what_stands_there_as_configuration_is_one(name: str, text: str, tmp_path: Path) -> None:
-    assert name
-    file = tmp_path / "config.toml"
-    file.write_text(text)
-    try:
-        load(file, environment={}, overrides=())
-    except ConfigError as error:
-        raise AssertionError(str(error)) from None
-
-
-# What people type: up to a pipe, another command, or words about it.
-_TYPED = re.compile(r"^(?:\$ )?(?:sudo (?:-u \S+ )?)?tidegate (.*)$", re.MULTILINE)
-_END = re.compile(r"\s(?:[|;>&]|&&|2>|#)|\s{3,}#")
-
-
-# In a sentence a verb may stand without what it needs; its options are right all the same.
-_SAID = re.compile(r"`(?:sudo )?tidegate ((?:[a-z]+ )+--[^`:]*)`")
-
-
-def typed() -> Iterator[tuple[str, str]]:
-    for path in DOCUMENTS:
-        text = path.read_text()
-        lines = [line for block in _CODE.findall(text) for line in _TYPED.findall(block)]
-        for line in [*lines, *_SAID.findall(_CODE.sub("", text))]:
-            command = _END.split(f"{line} ")[0].strip().replace("PORT", "/dev/ttyUSB0")
-            yield str(path.relative_to(REPOSITORY)), command
-
-
-def assert_parsed(command: str) -> None:
-    code: object = 0
-    try:
-        whole_parser().parse_args(shlex.split(command))
-    except SystemExit as end:  # --help as well
-        code = end.code
-    assert code == 0, command
-
-
-@for_each("typed", list(dict.fromkeys(typed())))
-def test_what_stands_there_to_be_typed_can_be(named_command: tuple[str, str]) -> None:
-    name, command = named_command
-    assert name
-    assert_parsed(command)
-
-
-def test_a_command_that_is_none_would_be_found() -> None:
-    assert len(list(typed())) > 30
-    for command in ("status --jsn", "clinets", "serial release"):
-        with pytest.raises(AssertionError):
-            assert_parsed(command)

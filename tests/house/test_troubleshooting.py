@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md has what the gateway says, and the documents link to what is there."""
+"""docs/troubleshooting.md explains what the gateway warns of, docs/messages.md has all the rest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.drop_reasons import Reason
+from tests.house import messages
 from tests.house.error_texts import said_in
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -46,3 +47,23 @@ def test_what_is_said_is_found(tmp_path: Path, source: str, piece: str) -> None:
     (found,) = said_in(tmp_path, tmp_path / "gateway")
     assert piece in found.piece or found.piece in piece
     assert found.where == "gateway/one.py:2"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('print_line(f"{x} is free for {y} minutes")', ["... is free for ... minutes"]),
+        (
+            'log.info("reload: %d keys have another value", 1)',
+            ["reload: ... keys have another value"],
+        ),
+        ('WHY = {1: "the tide is out"}', ["the tide is out"]),
+        ('raise AnyError("the tide " "is out")', ["the tide is out"]),
+        ('def f():\n    "A word for readers of code."', []),
+        ('parser.add_argument("--x", help="what the tide does")', []),
+        ('cursor.execute("SELECT tide FROM all_tides")', []),
+        ('x: "list[int] | None | str" = None', []),
+    ],
+)
+def test_each_sentence_of_the_sources_is_taken(source: str, found: list[str]) -> None:
+    assert list(messages.sentences_in(source)) == found

@@ -48,6 +48,7 @@ DEEP = b"[" * 10_000
         (DEEP, [("", "[" * (TEXT_LENGTH_MAX - 3) + "...", "")]),
         (b"{}", [("", "{}", "")]),
         (b"\xf6", [("", "0xf6", "")]),
+        (b"\x01\x02\x03", [("", "0x010203", "")]),
     ],
 )
 def test_a_payload_is_shown_as(payload: bytes, values: list[tuple[str, object, str]]) -> None:

@@ -9,6 +9,7 @@ for a minute each six hours, and Home Assistant starts again each hour.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import logging
 import sys
@@ -217,6 +218,7 @@ def _options(epoch: int) -> EngineOptions:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     say = sys.stdout.write
     say("hour  readings acknowledged  said on MQTT  blocks of memory  log, octets\n")
     with TemporaryDirectory() as folder:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from gateway.core.effects import Finish
 from gateway.core.events import Output
-from gateway.core.mqtt import receiver
 from gateway.core.mqtt.caution import Caution
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.subscriber import Subscriber
 from gateway.core.uplink.aside import Aside
 from gateway.core.uplink.uplink import Uplink
 from gateway.core.values import Reading
-from tests.simulation.downlink_watch import RETAINED_ONCE
 from tests.simulation.ending_watch import ENDINGS
 from tests.simulation.liveness import LIVENESS
 from tests.simulation.mutant import Mutant, constant
@@ -60,13 +57,6 @@ def behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InFlight, "end_quota_wait", mutant)
 
 
-def first_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(subscriptions: Sequence[int], *, retain: bool) -> bool:
-        return retain and bool(subscriptions[0] % 2 if subscriptions else True)
-
-    monkeypatch.setattr(receiver, "is_replay", mutant)
-
-
 ENDING_MUTANTS = (
     Mutant("what may be the cause goes with others", not_alone, SAFE, 64, "ending"),
     Mutant("each connection begins the search", no_strikes_over_connections, ENDINGS, 64, "ending"),
@@ -102,7 +92,4 @@ ENDING_MUTANTS = (
         "ending",
     ),
     Mutant("over quota, readings go to the end", behind_the_others, IN_ORDER, 1000, "ending"),
-    Mutant(
-        "of several identifiers the first counts", first_identifier, RETAINED_ONCE, 1000, "ending"
-    ),
 )

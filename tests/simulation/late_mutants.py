@@ -10,7 +10,7 @@ import pytest
 from gateway.core import process_pauses
 from gateway.core.engine import Engine
 from gateway.core.process_pauses import ProcessPauses
-from gateway.storage.journal import inspect, reading, recovery
+from gateway.storage.journal import reading, recovery
 from gateway.storage.journal.journal import Journal
 from tests.simulation.late_loop import LateLoop
 from tests.simulation.lateness import NOT_THERE
@@ -42,7 +42,7 @@ def monotonic_age_alone(monkeypatch: pytest.MonkeyPatch) -> None:
             return min(float(given[0]), float(given[2]))
         return received_at(*given, is_same_boot=False)
 
-    for module in (reading, recovery, inspect):
+    for module in (reading, recovery):
         monkeypatch.setattr(module, "received_at", mutant)
 
 

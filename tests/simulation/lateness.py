@@ -104,6 +104,7 @@ class WorldsClocks:
         host.late.on_return = self._returned
         host.set_wall_clock(self._unix_ms_at_zero - machine_s * 1000)
         self.watch.began(self._agenda.now)
+        self.watch.machine_is(machine_s)
 
     # What the watch hears
 
@@ -153,6 +154,7 @@ class LateWatch:
         self._began_at = 0.0
         self._taken_at: dict[bytes, list[float]] = {}
         self._unix_ms_at_zero: list[float] = []
+        self._machine_s: set[float] = {0.0}
 
     # The gateway
 
@@ -189,6 +191,10 @@ class LateWatch:
         """The wall clock, from now on."""
         self._unix_ms_at_zero.append(unix_ms_at_zero)
 
+    def machine_is(self, machine_s: float) -> None:
+        """The monotonic clock, of one run; a later run cannot tell that from a step."""
+        self._machine_s.add(machine_s)
+
     # Rules
 
     def routed(self, payload: bytes, unix_ms: int | None) -> None:
@@ -196,7 +202,13 @@ class LateWatch:
         came_at = self._taken_at.get(payload)
         if unix_ms is None or came_at is None:
             return
-        stamps = [zero + at * 1000 for zero in self._unix_ms_at_zero for at in came_at]
+        moved_ms = {(one - other) * 1000 for one in self._machine_s for other in self._machine_s}
+        stamps = [
+            zero + at * 1000 + moved
+            for zero in self._unix_ms_at_zero
+            for at in came_at
+            for moved in moved_ms
+        ]
         if all(abs(unix_ms - stamp) > ROUNDED_MS for stamp in stamps):
             broken(NOT_THERE, f"{payload[:8]!r} has the time {unix_ms}, not one of {stamps}")
 

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Self
 
 from hil.boards.errors import BoardError
-from hil.boards.wasi.board import Life, WasiBoard
+from hil.boards.wasi.board import BoardRun, WasiBoard
 
 LOOK_S = 0.02
-LIFE_S_MAX = 300.0
+RUN_S_MAX = 300.0
 
 
 class ConsoleBoard:
@@ -29,7 +29,7 @@ class ConsoleBoard:
         self.lives = 0
         self.output = ""
         self._board = WasiBoard(flash, heap=heap, uarts=(far_device,))
-        self._life: Life | None = None
+        self._life: BoardRun | None = None
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=run) for run in (self._carry, self._live)]
 
@@ -62,7 +62,7 @@ class ConsoleBoard:
             with self._board.start("import repl\nrepl.run()") as life:
                 self._life = life
                 with contextlib.suppress(BoardError):  # its power was cut
-                    life.wait(LIFE_S_MAX)
+                    life.wait(RUN_S_MAX)
                 self.output += life.output
 
     def _carry(self) -> None:

@@ -34,21 +34,24 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise AdminError(_explained(error, where)) from error
+        raise AdminError(_explained(error, where, port)) from error
     listener.setblocking(False)
     return listener
 
 
-def _explained(error: OSError, where: str) -> str:
+def _explained(error: OSError, where: str, port: int) -> str:
     start = f"cannot serve the admin page on TCP {where}: "
     match error.errno:
         case errno.EADDRINUSE:
+            from gateway.transports.port_owner import port_owner  # seldom needed
+
+            owner = port_owner(port, "tcp") or "another process"
             return (
-                f"{start}another process has this port; stop it, set admin.listen to another port, "
+                f"{start}{owner} has this port; stop it, set admin.listen to another port, "
                 'or admin.listen = "" for none'
             )
         case errno.EACCES | errno.EPERM:
-            return f"{start}ports below 1024 need a privilege; set admin.listen to a port above"
+            return f"{start}ports below 1024 need a privilege; set admin.listen to one above 1023"
         case errno.EADDRNOTAVAIL:
             return (
                 f"{start}this machine does not have that address; set admin.listen to one that "

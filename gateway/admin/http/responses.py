@@ -28,7 +28,10 @@ HEADERS = {
 }
 ERRORS = {
     HTTPStatus.BAD_REQUEST: "this is not an HTTP request",
-    HTTPStatus.NOT_FOUND: "there is nothing here; / lists what there is",
+    HTTPStatus.NOT_FOUND: (
+        "there is nothing here: the page is at /, and /api/status, /metrics, /healthz and /readyz "
+        "are for programs"
+    ),
     HTTPStatus.METHOD_NOT_ALLOWED: "not with this method; only /api/actions/ takes POST",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"at most {BODY_BYTES_MAX} octets, to /api/ alone",
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: f"at most {HEAD_BYTES_MAX} octets of head",

@@ -37,6 +37,10 @@ class Metrics:
         for metric in METRICS:
             samples = metric.samples(moment)
             yield from _family(metric.name, metric.kind, metric.help, metric.labels, samples)
+            if metric.whole is not None:
+                total, count = metric.whole(moment)
+                yield f"{metric.name}_sum {_written(total)}"
+                yield f"{metric.name}_count {_written(count)}"
         found = process_numbers()
         for name, kind, help_ in PROCESS_METRICS:
             if name in found:

@@ -25,6 +25,7 @@ Samples = Iterable[Sample]
 class Kind(Enum):
     COUNTER = "counter"
     GAUGE = "gauge"
+    SUMMARY = "summary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,16 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`samples` gives the values of `labels`, and the number that belongs to them."""
+    """`samples` gives the values of `labels`, and the number that belongs to them; of a summary
+    `whole` is the sum of all observations, and how many they are.
+    """
 
     name: str
     kind: Kind
     help: str
     labels: tuple[str, ...]
     samples: Callable[[Moment], Samples]
+    whole: Callable[[Moment], tuple[float, int]] | None = None
 
 
 def gauge(name: str, help_: str, value: Callable[[Numbers], float]) -> Metric:
@@ -145,6 +149,11 @@ def sync_seconds(moment: Moment) -> Samples:
     journal = moment.numbers.journal
     quantiles = {"0.5": journal.sync_s_p50, "0.99": journal.sync_s_p99, "1": journal.sync_s_worst}
     return [((name,), value) for name, value in quantiles.items() if value is not None]
+
+
+def sync_seconds_of_all(moment: Moment) -> tuple[float, int]:
+    journal = moment.numbers.journal
+    return journal.sync_s_total, journal.syncs_timed
 
 
 def by_qos(counts: tuple[int, int, int]) -> Samples:
@@ -293,9 +302,9 @@ METRICS: tuple[Metric, ...] = (
           "How much of the budget new readings cannot use, from 0 to 1", lambda n: n.journal.fill),
     counter("tidegate_journal_written_bytes_total", "Octets written to segments",
             lambda n: n.journal.bytes_written),
-    Metric("tidegate_journal_sync_seconds", Kind.GAUGE,
+    Metric("tidegate_journal_sync_seconds", Kind.SUMMARY,
            "Time that fdatasync took, of the last 1,000 calls; 1 is the worst", ("quantile",),
-           sync_seconds),
+           sync_seconds, sync_seconds_of_all),
 
     gauge("tidegate_ingest_kept_readings",
           "Readings that the broker has taken and no ingest has acknowledged; see "

@@ -2,7 +2,8 @@
 
 A restart is cheap, as sensors and readings survive it. So at once is only what is changed often on
 a gateway that must not be touched otherwise: the log, the list of sensors that may come in, and
-names, passwords and certificates. What is built into other parts waits.
+names, passwords and certificates. What is built into other parts waits. The table of keys has a
+mark on those that count at once.
 """
 
 from __future__ import annotations
@@ -10,19 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gateway.config import Configuration
+from gateway.config.keys import ROOT
 from gateway.config.listing import Entry, entries
+from gateway.config.schema import Table
 from gateway.config.settings import Settings
 from gateway.config.spelling import KeyPath, dotted, shortened
 
-UPSTREAM = ("username", "password_file", "ca_file", "cert_file", "key_file")
-AT_ONCE: frozenset[KeyPath] = frozenset(
-    {
-        ("log", "level"),
-        ("log", "format"),
-        ("admission", "listed"),
-        ("admin", "password_file"),
-        *(("upstream", name) for name in UPSTREAM),
-    }
+AT_ONCE: frozenset[tuple[str, str]] = frozenset(
+    (table.name, key.name)
+    for table in ROOT.parts
+    if isinstance(table, Table)
+    for key in table.keys
+    if key.at_once
 )
 
 
@@ -70,17 +70,13 @@ def is_at_once(path: KeyPath, before: Settings, after: Settings) -> bool:
 def in_force(before: Configuration, after: Configuration) -> Configuration:
     """The one before, with what of the new one can be had at once."""
     old, new = before.settings, after.settings
-    upstream = old.upstream
-    if _is_same_broker(old, new):
-        upstream = replace(upstream, **{name: getattr(new.upstream, name) for name in UPSTREAM})
-    settings = replace(
-        old,
-        log=new.log,
-        admission=replace(old.admission, listed=new.admission.listed),
-        admin=replace(old.admin, password_file=new.admin.password_file),
-        upstream=upstream,
-    )
-    at_once = {dotted(path) for path in AT_ONCE if is_at_once(path, old, new)}
+    settings = old
+    paths = [path for path in AT_ONCE if is_at_once(path, old, new)]
+    for table, key in paths:
+        value = getattr(getattr(new, table), key)
+        changed = replace(getattr(settings, table), **{key: value})
+        settings = replace(settings, **{table: changed})
+    at_once = {dotted(path) for path in paths}
     origins = {key: origin for key, origin in before.origins.items() if key not in at_once}
     origins |= {key: origin for key, origin in after.origins.items() if key in at_once}
     return Configuration(settings, after.warnings, origins)

@@ -19,6 +19,7 @@ from gateway.app.credentials import Credentials, read_credentials
 from gateway.app.service.reload import Change, changes, in_force, is_at_once
 from gateway.config import ConfigError, Configuration
 from gateway.config.regular_file import last_opened
+from gateway.config.spelling import dotted
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.errors import LinkError
 
@@ -55,6 +56,7 @@ class _Read:
     wanted: Configuration
     after: CurrentConfiguration
     changes: list[Change]
+    how_to_restart: str
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Reloading:
     now: Callable[[], float]
     begins: Callable[[], None]
     ends: Callable[[], None]
-    waits_for_restart: int = field(init=False, default=0)
+    waits_for_restart: tuple[str, ...] = field(init=False, default=())  # keys
     _is_requested: bool = field(init=False, default=False)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _next_at: float = field(init=False, default=float("-inf"))
@@ -126,7 +128,9 @@ class Reloading:
         after = CurrentConfiguration(
             configuration, read_credentials(configuration.settings), before.reader
         )
-        return _Read(wanted, after, changes(before.configuration, wanted))
+        from gateway.host.supervisor import how_to  # here, where files may be looked at
+
+        return _Read(wanted, after, changes(before.configuration, wanted), how_to("restart"))
 
     def _take(self, read: _Read) -> None:
         current, after = self.in_force, read.after
@@ -154,11 +158,11 @@ class Reloading:
                 log.info("reload: in force now: %s", change)
         if len(found) > CHANGES_SHOWN_MAX:
             log.warning("reload: and %d more keys", len(found) - CHANGES_SHOWN_MAX)
-        self.waits_for_restart = len(later)
+        self.waits_for_restart = tuple(dotted(change.path) for change in later)
         if not found:
             log.info("reload: no key has another value")
         elif later:
-            log.warning("reload: for %d keys: sudo systemctl restart tidegate", len(later))
+            log.warning("reload: for %d keys: %s", len(later), read.how_to_restart)
 
     def _answers_again(self) -> None:
         log.info("reload: %s answers again; what it has now is read with the next reload", _file())

@@ -18,6 +18,7 @@ from gateway.config import Configuration
 
 log = logging.getLogger("tidegate")
 
+KEYS_SHOWN_MAX = 3  # of those that need a restart, by name
 STATUS_EVERY_S = 5.0
 
 
@@ -92,5 +93,9 @@ class Supervision:
             self.manager.ready(self._status())
 
     def _status(self) -> str:
+        """First what a reload could not do, as systemd's line has an end."""
         later = self._reloading.waits_for_restart
-        return self.status() + (f", {later} changed keys wait for a restart" if later else "")
+        if not later:
+            return self.status()
+        named = ", ".join(later[:KEYS_SHOWN_MAX]) + (", ..." if len(later) > KEYS_SHOWN_MAX else "")
+        return f"{len(later)} changed keys wait for a restart ({named}); {self.status()}"

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_error(str(error))
         return ExitCode.CONFIGURATION
     try:
-        return ACTIONS.get(arguments.action, overview.run)(arguments, configuration.settings)
+        return ACTIONS.get(arguments.action, overview.run)(arguments, configuration)
     except BufferError as error:
         print_error(f"tidegate buffer: {error}")
         return error.code

@@ -16,6 +16,7 @@ from gateway.cli.live import HINT, clock, printable
 from gateway.cli.output import print_error, print_line, put
 from gateway.cli.sources import add_source_arguments
 from gateway.cli.tables import Column, table, terminal_columns
+from gateway.config import Configuration
 from gateway.config.settings import Settings
 from gateway.core.state_records import AsideRecord
 from gateway.host.causes import brief
@@ -92,10 +93,11 @@ def _number(text: str) -> int | str:
     return int(text)
 
 
-def run(arguments: argparse.Namespace, settings: Settings) -> int:
+def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    settings = configuration.settings
     if arguments.aside_action in ("send", "delete"):
         return _act(arguments, settings)
-    answer, where = _answer(settings)
+    answer, where = _answer(configuration)
     readings = answer["readings"]
     if arguments.aside_action == "export":
         return _export(arguments, readings)
@@ -122,12 +124,13 @@ def _row(one: Mapping[str, Any], unix_s: float) -> tuple[str, ...]:
     )
 
 
-def _answer(settings: Settings) -> tuple[dict[str, Any], str]:
+def _answer(configuration: Configuration) -> tuple[dict[str, Any], str]:
     from gateway.cli import asking  # brings http.client with it
 
+    settings = configuration.settings
     listen, name = settings.admin.listen, settings.gateway.name
     try:
-        found = asking.ask_this(listen, name, "/api/buffer/aside", ASIDE_SCHEMA)
+        found = asking.ask_this(configuration, "/api/buffer/aside", ASIDE_SCHEMA)
         assert listen is not None
         return found, f"running, http://{asking.reachable(listen)}"
     except asking.NoAnswerError as reason:

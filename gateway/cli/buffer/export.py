@@ -14,6 +14,7 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import BufferError, waiting
 from gateway.cli.output import print_error, put
 from gateway.cli.progress import Progress
+from gateway.config import Configuration
 from gateway.config.settings import Settings
 from gateway.host.causes import brief
 from gateway.presence.readings import as_json
@@ -28,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
 
 
-def run(arguments: argparse.Namespace, settings: Settings) -> int:
+def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    settings = configuration.settings
     if arguments.output == STDOUT:
         count = _export(settings, put)
     else:
@@ -55,7 +57,8 @@ def to_file(
                 count = export(file.write)
                 file.flush()
             except BaseException:
-                path.unlink(missing_ok=True)
+                if path.is_file():  # and no device or pipe
+                    path.unlink()
                 raise
     except FileExistsError:
         message = f"{path} is there already; --force replaces it"

@@ -11,18 +11,20 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.output import print_error, print_line
 from gateway.cli.progress import Progress
+from gateway.config import Configuration
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB, Settings
 from gateway.presence.readings import age_s
 from gateway.transports.clock import now
 
 
-def run(arguments: argparse.Namespace, settings: Settings) -> int:
+def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    settings = configuration.settings
     from gateway.cli import asking  # brings http.client with it
 
     try:
         listen = settings.admin.listen
-        found = asking.ask_this(listen, settings.gateway.name, "/api/buffer", BUFFER_SCHEMA)
+        found = asking.ask_this(configuration, "/api/buffer", BUFFER_SCHEMA)
         answer = found | {"source": "gateway"}
         assert listen is not None
         where = f"running, http://{asking.reachable(listen)}"

@@ -7,8 +7,9 @@ from itertools import islice
 from gateway.admin.durations import duration
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import print_line
-from gateway.config.settings import Settings
+from gateway.config import Configuration
 from gateway.config.spelling import printable, shortened
 from gateway.core.values import Reading
 from gateway.presence.readings import age_s, as_json, shown
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-n",
         "--count",
         metavar="N",
-        type=_count,
+        type=whole_number(1, COUNT_MAX),
         default=COUNT_DEFAULT,
         help=f"how many at most, 1 to {COUNT_MAX} (default {COUNT_DEFAULT})",
     )
@@ -38,14 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= COUNT_MAX:
-        message = f"expected a whole number from 1 to {COUNT_MAX}, got {text[:20]!r}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
-
-
-def run(arguments: argparse.Namespace, settings: Settings) -> int:
+def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
+    settings = configuration.settings
     readings = list(islice(waiting(settings.gateway.journal_dir), arguments.count))
     if arguments.json:
         name = settings.gateway.name

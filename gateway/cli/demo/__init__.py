@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SENSORS_DEFAULT = 5
 SENSORS_MAX = 200
 SECONDS_MAX = 86_400.0
-NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.9"}  # as the extra [demo] says
 
 EPILOG = """
 Only 127.0.0.1 is used and nothing is left behind. The exit code is 0 when
@@ -141,14 +140,13 @@ def _print_failure(failure: DemoError) -> None:
 
 
 def _require(*names: str) -> None:
-    missing = [NEEDED[name] for name in names if importlib.util.find_spec(name) is None]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        packages = " ".join(f"'{package}'" for package in missing)
-        install = f"{sys.executable} -m pip install {packages}"
-        if sys.prefix == sys.base_prefix:  # the system's Python, as with the Debian package
-            install = "make demo    (in a clone of the repository, which brings them along)"
+        from gateway.host.installation import Installation
+
         raise DemoError(
-            f"The demo needs packages that are not installed. Install them with:\n  {install}",
+            f"The demo needs packages that are not installed: {', '.join(missing)}. Install them "
+            f"with:\n  {Installation.this().adding('demo', 'demo')}",
             code=ExitCode.UNAVAILABLE,
         )
 
@@ -164,4 +162,6 @@ def _seconds(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 < float(text) <= SECONDS_MAX:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to {SECONDS_MAX:g}")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a number of seconds, more than 0 and up to {SECONDS_MAX:g}"
+    )

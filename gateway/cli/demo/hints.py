@@ -15,7 +15,7 @@ def hints(ports: Ports, seen: Seen) -> list[str]:
     topic = command_topic_of(list(seen.sensors)[-1])
     lines = [
         "Try this in another terminal (Ctrl-C here ends everything):",
-        f"  mosquitto_sub -p {ports.broker} -t 'demo/#' -F '%I %t %x'",
+        f"  tidegate watch --set upstream.url=mqtt://127.0.0.1:{ports.broker}",
         f"  mosquitto_pub -p {ports.broker} -t {topic} -m 3",
         f"  tidegate clients --set admin.listen=127.0.0.1:{ports.admin}",
         f"  curl http://127.0.0.1:{ports.admin}/metrics",

@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.called import runnable
+from gateway.cli.doctor.commands import typed
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
 from gateway.cli.doctor.section import Examined, Section
@@ -25,6 +26,7 @@ from gateway.cli.doctor.serial_ports import (
 )
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
 from gateway.cli.doctor.wear import wear
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--syncs",
         metavar="N",
-        type=_whole_number(SYNCS_MIN, SYNCS_MAX),
+        type=whole_number(SYNCS_MIN, SYNCS_MAX),
         default=SYNCS_DEFAULT,
         help=f"how often the disk is asked to make a reading durable, {SYNCS_MIN} to {SYNCS_MAX} "
         f"(default {SYNCS_DEFAULT})",
@@ -83,27 +85,17 @@ def _add_listening_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baud",
         metavar="N",
-        type=_whole_number(BAUD_MIN, BAUD_MAX),
+        type=whole_number(BAUD_MIN, BAUD_MAX),
         help=f"for --listen, {BAUD_MIN} to {BAUD_MAX}; without it as configured for the port, "
         "or 115200",
     )
     parser.add_argument(
         "--seconds",
         metavar="N",
-        type=_whole_number(1, SECONDS_MAX),
+        type=whole_number(1, SECONDS_MAX),
         default=SECONDS_DEFAULT,
         help=f"for --listen, 1 to {SECONDS_MAX} (default {SECONDS_DEFAULT}); Ctrl-C ends it early",
     )
-
-
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
-            message = f"expected a whole number from {least} to {most}, got {text[:20]!r}"
-            raise argparse.ArgumentTypeError(message)
-        return int(text)
-
-    return read
 
 
 def _port(text: str) -> str:
@@ -208,7 +200,7 @@ def _broker(subject: Examined, _arguments: argparse.Namespace) -> Section:
 def _ingest(subject: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.ingest import ingest_findings
 
-    return Section("ingest", findings=ingest_findings(subject.configuration.settings))
+    return Section("ingest", findings=ingest_findings(subject.configuration))
 
 
 def _units(subject: Examined, _arguments: argparse.Namespace) -> Section:
@@ -262,7 +254,7 @@ def _settings_if_right(arguments: argparse.Namespace) -> Settings | None:
 
 
 def _as_json(found: list[Finding]) -> dict[str, Any]:
-    commands = [{"level": each.level.value, "command": runnable(each.command)} for each in found]
+    commands = [{"level": each.level.value, "command": typed(each.command)} for each in found]
     document = [asdict(each) | more for each, more in zip(found, commands, strict=True)]
     return {"findings": document}
 
@@ -275,7 +267,7 @@ def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None
         if finding.advice:
             print_line(runnable(f"  {finding.advice}"))
         if finding.command:
-            print_line(runnable(f"  $ {finding.command}"))
+            print_line(f"  $ {typed(finding.command)}")
     if not found:
         print_line("ok")
 

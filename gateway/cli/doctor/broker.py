@@ -16,20 +16,24 @@ from pathlib import Path
 
 import mqtt5
 
-from gateway.app.credentials import read_credentials
+from gateway.app.credentials import read_credentials, with_stored
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined, Section
+from gateway.config.credential import credential_of, stored_at
 from gateway.config.settings import UpstreamSettings
 from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES, NO_CONNACK, no_connack_but
+from gateway.host.supervisor import SYSTEMD, how_to
 from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
 from gateway.transports.errors import LinkError
+from gateway.transports.port_owner import port_owner
 
 CLIENT_ID_SUFFIX = "-doctor"
 EXPIRES_SOON_DAYS = 21
 PACKET_BYTES_MAX = 64 << 10
 OK = 0
+_USUAL_PORTS = (1883, 8883)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TLS_ALERT = b"\x15\x03"
 _CREDENTIALS = frozenset({0x86, 0x87, 0x8C})
@@ -49,12 +53,25 @@ def examine(subject: Examined) -> Section:
     url = f"{'mqtts' if upstream.tls else 'mqtt'}://{_where(upstream)}"
     section.facts["url"] = url
     try:
-        credentials = read_credentials(subject.configuration.settings)
+        settings = with_stored(subject.configuration.settings)
+        credentials = read_credentials(settings)
     except LinkError as error:
         key = str(error).partition(" ")[0]
         full = key if "." in key else f"upstream.{key}"
         section.lines.append(("broker", f"{url}, not asked"))
         section.findings.append(Finding(Level.FAILURE, str(error), "", subject.edit(full)))
+        return section
+    if upstream.password_file is not None and settings.upstream.password_file is None:
+        section.lines.append(("broker", f"{url}, not asked"))
+        section.findings.append(
+            Finding(
+                Level.NOTE,
+                f"the broker was not asked: {stored_at(upstream.password_file)} is for root and "
+                "the service alone",
+                "run this as root",
+                "sudo tidegate doctor --only broker",
+            )
+        )
         return section
     _connect_once(subject, section, url, credentials.tls, credentials.password)
     return section
@@ -172,19 +189,32 @@ def _add_answer(subject: Examined, section: Section, url: str, answer: mqtt5.Con
     section.lines.append(("broker", f"{url}, CONNACK {code:#04x}"))
     text = spoken("CONNACK", code, answer.reason_str, answer.server_reference)
     advice, command = "", subject.edit("upstream.url")
-    upstream = subject.configuration.settings.upstream
-    if code in _CREDENTIALS and upstream.password_file is None:
+    path = subject.configuration.settings.upstream.password_file
+    if code in _CREDENTIALS and path is None:
         advice = "set upstream.username and upstream.password_file"
         command = subject.edit("upstream.username")
-    elif code in _CREDENTIALS:
-        advice = "type the right password, Enter and Ctrl-D; then: sudo systemctl reload tidegate"
-        command = f"sudo tee {shlex.quote(str(upstream.password_file))} >/dev/null"
+    elif code in _CREDENTIALS and path is not None:
+        advice = "type the right password, Enter and Ctrl-D; then: "
+        command = f"sudo tee {shlex.quote(str(stored_at(path)))} >/dev/null"
+        # A reload does not read a credential again.
+        advice += how_to("reload" if credential_of(path) is None else "restart")
     elif code == 0x85:
         command = subject.edit("upstream.client_id")
     section.findings.append(Finding(Level.FAILURE, text, advice, command))
 
 
+def _other_port(upstream: UpstreamSettings) -> int | None:
+    """Where a broker listens on this machine instead."""
+    for port in _USUAL_PORTS:
+        if port != upstream.port and port_owner(port, "tcp") is not None:
+            return port
+    return None
+
+
 def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
+    if failure is BrokerFailure.REFUSED and upstream.host in _LOOPBACK:
+        other = _other_port(upstream)
+        return "" if other is None else f"{port_owner(other, 'tcp')} listens on port {other}"
     if failure is BrokerFailure.REFUSED and upstream.host not in _LOOPBACK:
         return (
             "mosquitto 2 listens to its own machine alone until it is told otherwise; there: "
@@ -198,11 +228,11 @@ def _command(failure: BrokerFailure, subject: Examined, upstream: UpstreamSettin
     host, port = shlex.quote(upstream.host), upstream.port
     match failure:
         case BrokerFailure.REFUSED if upstream.host in _LOOPBACK:
-            return _start_command()
-        case BrokerFailure.REFUSED:
-            return f"nc -vz {host} {port}"
+            return subject.edit("upstream.url") if _other_port(upstream) else _start_command()
+        case BrokerFailure.REFUSED:  # without a program that has to be installed for it
+            return f"timeout 5 bash -c '</dev/tcp/{upstream.host}/{port}' && echo open"
         case BrokerFailure.TIMEOUT | BrokerFailure.UNREACHABLE:
-            return f"ip route get {host} && ping -c 3 {host}"
+            return f"""ip route get "$(getent ahosts {host} | awk 'NR==1 {{print $1}}')\""""
         case BrokerFailure.TLS:
             return (
                 f"openssl s_client -connect {host}:{port} -servername {host} </dev/null | "
@@ -213,13 +243,18 @@ def _command(failure: BrokerFailure, subject: Examined, upstream: UpstreamSettin
         case BrokerFailure.CLOSED if not upstream.tls:
             return subject.edit("upstream.url")
         case _:
-            return "sudo journalctl -u mosquitto -n 50"
+            on = "" if upstream.host in _LOOPBACK else f"ssh {host} "  # its log is where it runs
+            return f"{on}sudo journalctl -u mosquitto -n 50"
 
 
 def _start_command() -> str:
-    if any(Path(folder, "mosquitto").exists() for folder in ("/usr/sbin", "/usr/local/sbin")):
+    places = ("/usr/sbin", "/usr/local/sbin")
+    found = next((Path(place) for place in places if Path(place, "mosquitto").exists()), None)
+    if found is None:
+        return "sudo apt-get install -y mosquitto"
+    if SYSTEMD.exists():
         return "sudo systemctl enable --now mosquitto"
-    return "sudo apt-get install mosquitto"
+    return f"{found}/mosquitto -d"  # a container, or a machine with another init
 
 
 def _about_certificate(certificate: object) -> Iterator[Finding]:
@@ -250,7 +285,7 @@ def _about_own_certificate(upstream: UpstreamSettings) -> Iterator[Finding]:
         yield Finding(
             Level.FAILURE if days < 0 else Level.WARNING,
             f"upstream.cert_file {path}, by which the broker knows this gateway, {has}",
-            "put a new one there, then: sudo systemctl reload tidegate",
+            f"put a new one there, then: {how_to('reload')}",
             f"sudo install -m 0644 NEW_FILE {shlex.quote(path)}",
         )
 

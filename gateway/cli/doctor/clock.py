@@ -15,7 +15,10 @@ LEAST_UNIX_S = 1_767_225_600  # 2026-01-01
 LARGEST_UNIX_S = 4_102_444_800  # 2100-01-01
 RTC = Path("/dev/rtc0")
 ASKED_S_MAX = 10.0
-_SET = "sudo timedatectl set-ntp true"
+# Whichever of these is there follows time servers.
+_FOLLOWERS = ("systemd-timesyncd", "chrony", "chronyd", "ntpsec", "ntp")
+_UNITS = (Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
+_BOOT = (Path("/boot/firmware/config.txt"), Path("/boot/config.txt"))
 
 
 def examine(unix_s: float | None = None, rtc: Path = RTC) -> Section:
@@ -32,7 +35,7 @@ def examine(unix_s: float | None = None, rtc: Path = RTC) -> Section:
                 f"the clock is wrong: it says {shown}",
                 "readings would carry that time, and certificates be refused; let it follow the "
                 "network, or set it by hand: sudo timedatectl set-time 'YYYY-MM-DD HH:MM'",
-                _SET,
+                _set_command(),
             )
         )
     elif synchronized is False:
@@ -41,7 +44,7 @@ def examine(unix_s: float | None = None, rtc: Path = RTC) -> Section:
                 Level.WARNING,
                 "the clock follows no time server: readings carry whatever time it has",
                 "let it follow the network",
-                _SET,
+                _set_command(),
             )
         )
     if not rtc.exists() and synchronized is not True:
@@ -51,10 +54,24 @@ def examine(unix_s: float | None = None, rtc: Path = RTC) -> Section:
                 "this machine has no clock that runs without power: after a power cut it begins "
                 "with a wrong time until the network answers",
                 "a real-time clock (DS3231) on the I2C pins of a Raspberry Pi mends that",
-                "echo dtoverlay=i2c-rtc,ds3231 | sudo tee -a /boot/firmware/config.txt",
+                _rtc_command(),
             )
         )
     return section
+
+
+def _set_command() -> str:
+    has_follower = any(
+        (units / f"{name}.service").exists() for units in _UNITS for name in _FOLLOWERS
+    )
+    first = "" if has_follower else "sudo apt-get install -y systemd-timesyncd && "
+    return f"{first}sudo timedatectl set-ntp true"
+
+
+def _rtc_command() -> str:
+    """None on what is no Raspberry Pi."""
+    found = next((path for path in _BOOT if path.exists()), None)
+    return "" if found is None else f"echo dtoverlay=i2c-rtc,ds3231 | sudo tee -a {found}"
 
 
 def _is_synchronized() -> bool | None:

@@ -8,19 +8,13 @@ from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined, Section, edit_command
+from gateway.cli.service_user import FILES, SERVICE_USER, refusals
 from gateway.cli.sources import USUAL_PATH
 from gateway.config import ConfigError
-from gateway.config.credential import STORE, credential_of
+from gateway.config.credential import credential_of, is_stored, stored_at
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
 
-_FILES = (
-    ("upstream", "password_file"),
-    ("upstream", "ca_file"),
-    ("upstream", "cert_file"),
-    ("upstream", "key_file"),
-    ("admin", "password_file"),
-)
 _SECRET = ("password_file", "key_file")
 
 
@@ -57,6 +51,10 @@ def examine(subject: Examined) -> Section:
             )
         )
     _check_files(subject.configuration.settings, section)
+    if path is not None:
+        for key, sentence, command in refusals(subject.configuration.settings, path):
+            what = f"{key}: {sentence}" if key else sentence
+            _add_finding(section, what, "let its group read it, no more", command)
     found = {finding.what.partition(": ")[0] for finding in section.findings}
     for warning in subject.configuration.warnings:
         key = warning.partition(": ")[2].partition(": ")[0]
@@ -67,7 +65,7 @@ def examine(subject: Examined) -> Section:
 
 
 def _check_files(settings: Settings, section: Section) -> None:
-    for table, name in _FILES:
+    for table, name in FILES:
         path: Path | None = getattr(getattr(settings, table), name)
         if path is not None:
             _check_file(f"{table}.{name}", path, name in _SECRET, section)
@@ -80,7 +78,9 @@ def _check_file(key: str, path: Path, is_secret: bool, section: Section) -> None
         mode = path.stat().st_mode
         read_regular(path, 1)
     except FileNotFoundError:
-        place = shlex.quote(str(path if name is None else STORE / name))
+        if name is not None and is_stored(name) is not False:
+            return  # systemd hands it over when it starts the service
+        place = shlex.quote(str(stored_at(path)))
         _add_finding(
             section,
             f"{key}: {path} is not there",
@@ -95,7 +95,7 @@ def _check_file(key: str, path: Path, is_secret: bool, section: Section) -> None
                 section,
                 f"{key}: {path} may not be read by this user",
                 "let the service's group read it, or run this with sudo",
-                f"sudo chgrp tidegate {quoted} && sudo chmod 0640 {quoted}",
+                f"sudo chgrp {SERVICE_USER} {quoted} && sudo chmod 0640 {quoted}",
             )
     except OSError as error:
         _add_finding(section, f"{key}: {path}: {error.strerror}", "name a file", f"ls -l {quoted}")

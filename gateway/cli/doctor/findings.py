@@ -8,7 +8,15 @@ from enum import Enum
 from gateway.cli.doctor.disk import DiskFacts, milliseconds
 from gateway.config.mounts import Mount
 from gateway.config.settings import MIB
-from gateway.host.causes import IMAGES, read_only
+from gateway.host.causes import (
+    IMAGES,
+    as_user,
+    make_command,
+    mend_command,
+    owner_of,
+    read_only,
+    user_name,
+)
 
 # A card that has programmed its flash has needed longer. A judgement, as there is no way to know.
 BELIEVABLE_S_MIN = 0.0003
@@ -56,12 +64,7 @@ def _about_writing(facts: DiskFacts) -> Iterator[Finding]:
             f"sudo mv {_quoted(facts.in_the_way)} {_quoted(facts.in_the_way)}.old",
         )
     elif not facts.is_writable and (facts.mount is None or "ro" not in facts.mount.options):
-        yield Finding(
-            Level.FAILURE,
-            f"{facts.examined} may not be written by this user",
-            "or run this as the gateway's user:  sudo -u tidegate tidegate doctor",
-            f"sudo install -d -o $USER {_quoted(facts.folder)}",
-        )
+        yield _not_writable(facts)
     elif facts.has_no_inodes:
         yield Finding(
             Level.FAILURE,
@@ -77,6 +80,26 @@ def _about_writing(facts: DiskFacts) -> Iterator[Finding]:
             f"df -h {_quoted(facts.examined)}; df -i {_quoted(facts.examined)}; "
             "sudo dmesg | tail -n 50",
         )
+
+
+def _not_writable(facts: DiskFacts) -> Finding:
+    what = f"{facts.examined} may not be written by this user"
+    owner = owner_of(facts.folder)
+    if owner is None:
+        return Finding(
+            Level.FAILURE,
+            what,
+            "make the folder for this user, or set gateway.state_dir to another",
+            make_command(facts.folder),
+        )
+    if owner == user_name():
+        return Finding(Level.FAILURE, what, "it is this user's own", mend_command(facts.folder))
+    return Finding(
+        Level.FAILURE,
+        what,
+        f"it belongs to the user {owner}: run this as that one",
+        f"{as_user(owner)} tidegate doctor",
+    )
 
 
 def _about_mount(mount: Mount, edit: str) -> Iterator[Finding]:

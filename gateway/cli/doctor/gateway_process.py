@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.listeners import is_ours
 from gateway.cli.doctor.section import SERVICE
 from gateway.config.settings import Settings
 from gateway.host.limits import UNLIMITED
 from gateway.storage.state.folder import LOCK_FILE
-from gateway.transports.port_owner import udp_port_owner
+from gateway.storage.state.store import DATABASE_FILE
+from gateway.transports.port_owner import port_owner
 
 PROC = Path("/proc")
 DELETED = " (deleted)"
-RESTART = f"sudo systemctl restart {SERVICE}"
 # How the kernel calls places where a write to a log waits.
 _LOG_WAITS = ("pipe_write", "n_tty_write", "tty_write", "unix_dgram_sendmsg", "sock_alloc_send")
 _OURS = re.compile(rf"{LOCK_FILE}|state\.db(-wal|-shm)?|.*\.segment|spare-.*")
@@ -59,11 +58,39 @@ def running(settings: Settings, proc: Path = PROC) -> int | None:
             if is_it or any(target in names for target, _ in _descriptors(process)):
                 return process.pid
     for udp in settings.listeners:
-        owner = udp_port_owner(udp.listen.port, proc) if udp.listen.port else None
-        found = re.search(r"process (\d+)", owner or "")
-        if found is not None and is_ours(found[1], proc):
-            return int(found[1])
+        owner = port_owner(udp.listen.port, proc=proc) if udp.listen.port else None
+        if owner is not None and state_folder_of(owner.pid, proc) is not None:
+            return owner.pid
     return None
+
+
+def state_folder_of(pid: int, proc: Path = PROC) -> Path | None:
+    """Of a gateway: where it has its lock and its database open. None for what is no gateway,
+    whatever its command line says, and for what only root may know.
+    """
+    targets = [
+        Path(target.removesuffix(DELETED))
+        for target, _ in _descriptors(GatewayProcess(pid, Path(), proc))
+    ]
+    folders = {path.parent for path in targets if path.name == DATABASE_FILE}
+    locked = (path.parent for path in targets if path.name == LOCK_FILE)
+    return next((folder for folder in locked if folder in folders), None)
+
+
+def unit_of(pid: int, proc: Path = PROC) -> str | None:
+    """The service that a process belongs to, by its control group."""
+    try:
+        text = (proc / str(pid) / "cgroup").read_text()
+    except OSError:
+        return None
+    found = re.search(r"/system\.slice/(?:.*/)?([\w@.\\-]+\.service)", text)
+    return None if found is None else found[1]
+
+
+def restart(process: GatewayProcess) -> str:
+    """By what has started it. A container's engine and a shell start it again as they did."""
+    unit = unit_of(process.pid, process.proc)
+    return f"sudo kill {process.pid}" if unit is None else f"sudo systemctl restart {unit}"
 
 
 def examined(process: GatewayProcess) -> Iterator[Finding]:
@@ -115,14 +142,14 @@ def _about_files(process: GatewayProcess) -> Iterator[Finding]:
             f"{', '.join(sorted(set(gone))[:5])}",
             "they were removed or replaced while it runs; what it stores is lost when it ends. "
             "Put them back if they were moved, then start it again",
-            RESTART,
+            restart(process),
         )
     elif not process.folder.is_dir():
         yield Finding(
             Level.FAILURE,
             f"{process.folder} was removed while the gateway runs",
             "it makes a new one when it starts",
-            RESTART,
+            restart(process),
         )
 
 

@@ -6,23 +6,22 @@ Each is tried for a moment. One that is in use is well if the gateway itself has
 from __future__ import annotations
 
 import errno
-import re
 import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
+from gateway.cli.doctor.gateway_process import state_folder_of, unit_of
 from gateway.cli.doctor.section import Examined, Section
-from gateway.config.settings import HostPort, UdpSettings
+from gateway.config.settings import HostPort, Settings, UdpSettings
 from gateway.transports.errors import LinkError
-from gateway.transports.port_owner import udp_port_owner
+from gateway.transports.port_owner import port_owner
 from gateway.transports.udp.multicast_socket import find_place
 
 RECEIVE_BUFFER_MAX = Path("/proc/sys/net/core/rmem_max")
 INTERFACES = Path("/sys/class/net")
 IFF_UP, IFF_MULTICAST = 0x1, 0x1000  # netdevice(7)
-OURS = (b"tidegate", b"\0gateway\0")  # in a command line
 
 
 def examine(subject: Examined) -> Section:
@@ -67,7 +66,7 @@ def _about_port(
         case None:
             return
         case "EADDRINUSE":
-            yield from _in_use(key, listen, protocol)
+            yield from _in_use(subject, key, listen, protocol)
         case "EADDRNOTAVAIL":
             yield Finding(
                 Level.FAILURE,
@@ -79,7 +78,8 @@ def _about_port(
             yield Finding(
                 Level.FAILURE,
                 f"{key}: port {listen.port} is for root alone",
-                "choose a port from 1024 up",
+                "choose a port from 1024 up, or give the service AmbientCapabilities= and "
+                "CapabilityBoundingSet=CAP_NET_BIND_SERVICE: docs/service.md",
                 subject.edit(key),
             )
         case "EAFNOSUPPORT":
@@ -93,11 +93,10 @@ def _about_port(
             yield Finding(Level.FAILURE, f"{key}: {listen}: {other}", "", subject.edit(key))
 
 
-def _in_use(key: str, listen: HostPort, protocol: str) -> Iterator[Finding]:
+def _in_use(subject: Examined, key: str, listen: HostPort, protocol: str) -> Iterator[Finding]:
     flag = "u" if protocol == "udp" else "t"
-    owner = udp_port_owner(listen.port) if protocol == "udp" else None
-    found = re.search(r"process (\d+)", owner or "")
-    if owner is None or found is None:
+    owner = port_owner(listen.port, protocol)
+    if owner is None:
         yield Finding(
             Level.NOTE,
             f"{key}: {protocol} port {listen.port} is in use, by whom only root may know",
@@ -105,33 +104,24 @@ def _in_use(key: str, listen: HostPort, protocol: str) -> Iterator[Finding]:
             f"sudo ss -{flag}lpn sport = :{listen.port}",
         )
         return
-    if is_ours(found[1]):
+    folder = state_folder_of(owner.pid)
+    if folder is not None and is_state_folder(folder, subject.configuration.settings):
         return
-    unit = _unit_of(found[1])
+    unit = unit_of(owner.pid)
+    is_other = "" if folder is None else f", another gateway, with its state in {folder}"
     yield Finding(
         Level.FAILURE,
-        f"{key}: {protocol} port {listen.port} is in use by {owner}",
+        f"{key}: {protocol} port {listen.port} is in use by {owner}{is_other}",
         "stop that program, or give this gateway another port",
-        f"sudo kill {found[1]}" if unit is None else f"sudo systemctl disable --now {unit}",
+        f"sudo kill {owner.pid}" if unit is None else f"sudo systemctl disable --now {unit}",
     )
 
 
-def is_ours(process: str, proc: Path = Path("/proc")) -> bool:
+def is_state_folder(folder: Path, settings: Settings) -> bool:
     try:
-        command = (proc / process / "cmdline").read_bytes()
-    except OSError:
-        return False
-    return any(word in command for word in OURS)
-
-
-def _unit_of(process: str, proc: Path = Path("/proc")) -> str | None:
-    """The service that a process belongs to, by its control group."""
-    try:
-        text = (proc / process / "cgroup").read_text()
-    except OSError:
-        return None
-    found = re.search(r"/system\.slice/(?:.*/)?([\w@.\\-]+\.service)", text)
-    return None if found is None else found[1]
+        return folder.samefile(settings.gateway.state_dir)
+    except OSError:  # one that is gone, or of a container: the gateway is named by its port alone
+        return folder == settings.gateway.state_dir.absolute()
 
 
 def _about_buffer(udp: UdpSettings) -> Iterator[Finding]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 
 from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, reachable
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.gateway_process import RESTART, GatewayProcess, examined, running
+from gateway.cli.doctor.gateway_process import GatewayProcess, examined, restart, running
 from gateway.cli.doctor.section import Examined, Section
-from gateway.config import HostPort
-from gateway.config.settings import Settings
+from gateway.config import Configuration, HostPort
 
 METRICS_BYTES_MAX = 4 << 20
 # Counters that no alarm has, with what they mean.
@@ -33,7 +33,7 @@ def examine(subject: Examined) -> Section:
     settings = subject.configuration.settings
     pid = running(settings)
     section.facts["process"] = pid
-    answered = _query(settings, section)
+    answered = _query(subject.configuration, section)
     if pid is None:
         state = "runs" if answered else "does not run"
     else:
@@ -50,17 +50,17 @@ def examine(subject: Examined) -> Section:
                 f"the gateway (process {pid}) does not answer on {reachable(listen)} within "
                 f"{PATIENCE_S:.0f} s: it stands still, or another configuration is its own",
                 "look what it waits for before it is started again",
-                f"sudo cat /proc/{pid}/wchan; {RESTART}",
+                f"sudo cat /proc/{pid}/wchan; {restart(GatewayProcess(pid, Path()))}",
             ),
         )
     return section
 
 
-def _query(settings: Settings, section: Section) -> bool:
+def _query(configuration: Configuration, section: Section) -> bool:
     """Whether it answers; all that it reports is a finding."""
-    listen = settings.admin.listen
+    listen = configuration.settings.admin.listen
     try:
-        answer = ask_this(listen, settings.gateway.name, "/api/status", STATUS_SCHEMA)
+        answer = ask_this(configuration, "/api/status", STATUS_SCHEMA)
     except NoAnswerError:
         return False
     assert listen is not None

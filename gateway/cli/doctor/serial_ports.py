@@ -14,12 +14,11 @@ from typing import Any
 from serial.tools import list_ports  # type: ignore[import-untyped]
 
 from gateway.cli.doctor.findings import Finding, Level
+from gateway.cli.doctor.gateway_process import state_folder_of
 from gateway.config.serial_ports import port_server
 from gateway.config.settings import Settings
 from gateway.transports.port_owner import device_owner
 from gateway.transports.serial.faults import BY_ID, absent_text, permission_text
-
-OURS = "tidegate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +33,7 @@ class PortFacts:
     description: str | None = None
     chip: str | None = None
     owner: str | None = None
+    is_the_gateways: bool = False
     link: str | None = None
     advice: str | None = None
 
@@ -90,13 +90,16 @@ def _port(device: str, listed: Any, by_id: tuple[str, ...], link: str | None) ->
         if listed.vid is not None:
             chip = f"USB {listed.vid:04x}:{listed.pid:04x}"
             chip += f" serial number {listed.serial_number}" if listed.serial_number else ""
+    owner = device_owner(device)
+    pid = re.search(r"\(process (\d+)\)", owner or "")
     may = os.access(device, os.R_OK | os.W_OK, effective_ids=True)
     return PortFacts(
         device=device,
         by_id=by_id,
         description=description,
         chip=chip,
-        owner=device_owner(device),
+        owner=owner,
+        is_the_gateways=pid is not None and state_folder_of(int(pid[1])) is not None,
         link=link,
         advice=None if may else permission_text(device),
     )
@@ -131,7 +134,7 @@ def _of_port(port: PortFacts) -> Iterator[Finding]:
             "or run this as the gateway's user, if that one may",
             command[0] if command else f"ls -l {port.device}; id",
         )
-    if port.owner is not None and port.link is not None and OURS not in port.owner:
+    if port.owner is not None and port.link is not None and not port.is_the_gateways:
         yield Finding(
             Level.WARNING,
             f"{port.link}: {port.owner} has {port.device}",

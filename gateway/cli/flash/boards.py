@@ -1,10 +1,13 @@
 """Which board is meant, and what it is: by --board, by its drive, by asking it."""
 
 import argparse
+import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from gateway.flashing.console import Console, Identity, who
 from gateway.flashing.drives import (
@@ -110,10 +113,16 @@ def _port_of(
         if error.failure is not Failure.ABSENT or not devices:
             raise
         text = (
-            f"{devices[0].name} is plugged in, and nobody has mounted its drive:  udisksctl mount "
-            f"-b {devices[0]}"
+            f"{devices[0].name} is plugged in, and nobody has mounted its drive:  "
+            f"{_mount_command(devices[0])}"
         )
         raise FlashError(Failure.ABSENT, text) from None
+
+
+def _mount_command(device: Path) -> str:
+    if shutil.which("udisksctl") is not None:
+        return f"udisksctl mount -b {device}"
+    return f"sudo mount --mkdir -o uid={os.getuid()} {device} /mnt/{device.name}"
 
 
 def ask_port(

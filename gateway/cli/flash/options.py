@@ -4,11 +4,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from gateway.cli.numbers import port_number, whole_number
 from gateway.cli.sources import add_source_arguments
+from gateway.flashing.settings import INTERVAL_S_MAX
 
 INTERVAL_S_DEFAULT = 900
 WAIT_S_DEFAULT = 60
 WAIT_S_MAX = 3600
+UART_MAX = 9  # which of them a board has is known by its description
+COUNT_MAX = 1_000_000
 PORT_DEFAULT = 1883  # UDP, registered for MQTT-SN
 
 
@@ -76,9 +80,9 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
     options.add(
         "--interval",
         metavar="SECONDS",
-        type=int,
+        type=whole_number(1, INTERVAL_S_MAX),
         default=INTERVAL_S_DEFAULT,
-        help=f"between readings (default: {INTERVAL_S_DEFAULT})",
+        help=f"between readings, 1 to {INTERVAL_S_MAX} (default: {INTERVAL_S_DEFAULT})",
     )
     options.add(
         "--sensor",
@@ -95,13 +99,19 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
         type=gateway,
         help="where its gateway is; may be repeated for more of them, which are tried in turn",
     )
-    options.add("--uart", metavar="N", type=int, help="its gateway is on the line of this UART")
+    options.add("--uart", metavar="N", type=whole_number(0, UART_MAX),
+                help="its gateway is on the line of this UART")  # fmt: skip
     _add_secret_options(options)
     _add_file_options(options)
 
 
 def _add_secret_options(options: _Set) -> None:
     options.add("--wifi", metavar="SSID", help="its wireless network")
+    options.add(
+        "--no-wifi",
+        action="store_true",
+        help="its network is another one, such as Ethernet, that the board joins by itself",
+    )
     options.add(
         "--wifi-password-file",
         metavar="FILE",
@@ -139,7 +149,7 @@ def add_contact_options(parser: argparse.ArgumentParser, *, is_repeated: bool = 
     options.add(
         "--wait",
         metavar="SECONDS",
-        type=_wait,
+        type=whole_number(0, WAIT_S_MAX),
         default=WAIT_S_DEFAULT,
         help=f"for the node to be heard, 0 for not at all (default: {WAIT_S_DEFAULT})",
     )
@@ -161,9 +171,13 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
         "becomes their number",
     )
     options.add(
-        "--first", metavar="N", type=int, default=1, help="number of the first (default: 1)"
+        "--first",
+        metavar="N",
+        type=whole_number(0, COUNT_MAX),
+        default=1,
+        help="number of the first (default: 1)",
     )
-    options.add("--count", metavar="N", type=int, help="end after so many")
+    options.add("--count", metavar="N", type=whole_number(1, COUNT_MAX), help="end after so many")
 
 
 def gateway(text: str) -> tuple[str, int]:
@@ -171,9 +185,9 @@ def gateway(text: str) -> tuple[str, int]:
     if not colon or text.endswith("]"):
         host, port = text, str(PORT_DEFAULT)
     host = host.strip("[]")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
+    if not host or not port.isascii() or not port.isdigit():
         raise argparse.ArgumentTypeError(f"expected HOST or HOST:PORT, got {text!r}")
-    return host, int(port)
+    return host, port_number(port)
 
 
 def sensor(text: str) -> dict[str, object]:
@@ -187,9 +201,3 @@ def sensor(text: str) -> dict[str, object]:
         is_number = value.isascii() and value.isdigit()
         found[key] = int(value) if is_number else value
     return found
-
-
-def _wait(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text[:6]) > WAIT_S_MAX:
-        raise argparse.ArgumentTypeError(f"expected 0 to {WAIT_S_MAX} seconds, got {text[:20]!r}")
-    return int(text)

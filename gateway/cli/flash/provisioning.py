@@ -57,6 +57,7 @@ def node_of(arguments: argparse.Namespace, name: str | None = None) -> Node:
         sensors=tuple(arguments.sensor or ()),
         wifi=arguments.wifi,
         password=_password(arguments) if arguments.wifi is not None else None,
+        is_cabled=arguments.no_wifi,
         secrets=_json_of(arguments.secrets, is_secret=True),
         more=_json_of(arguments.settings),
     )
@@ -116,7 +117,7 @@ def program_for(node: Node, kind: Kind) -> Program:
     """Made, with all that placing it will need. Raises FlashError before a board is touched."""
     if node.program is not None:
         return program_in(node.program)
-    return make_program(kind.program, node.settings)
+    return make_program(kind, node.settings)
 
 
 def provision(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.numbers import port_number
 from gateway.cli.output import print_error, print_line
 from gateway.cli.simulate.plan import (
     PAYLOAD_BYTES_MAX,
@@ -156,13 +157,13 @@ def _mix(text: str) -> tuple[int, ...]:
 def _name(text: str) -> str:
     if 1 <= len(text.encode()) <= 12 and text.isprintable() and not set(text) & set("/+#"):
         return text
-    raise argparse.ArgumentTypeError("1 to 12 octets, without / + and #")
+    raise argparse.ArgumentTypeError(f"expected 1 to 12 octets, without / + and #, got {text!r}")
 
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if colon and host and port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535:
-        return host.removeprefix("[").removesuffix("]"), int(port)
+    if colon and host and port.isascii() and port.isdigit():
+        return host.removeprefix("[").removesuffix("]"), port_number(port)
     raise argparse.ArgumentTypeError(
         f"{text!r} is no HOST:PORT, such as 10.0.0.5:1883 or [fd00::5]:1883"
     )

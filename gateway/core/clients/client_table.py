@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import inf
 
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.host_quota import HostOf, HostQuota
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped
@@ -30,8 +31,8 @@ ABSENT_LOOKS_MAX = 64  # of those that are absent for long, to find one whose pl
 
 
 class ClientTable:
-    def __init__(self, host_of: HostOf, clients_per_host_max: int = 0) -> None:
-        self.hosts = HostQuota(host_of, clients_per_host_max)
+    def __init__(self, host_of: HostOf, options: AdmissionOptions) -> None:
+        self.hosts = HostQuota(host_of, options.clients_per_host_max, options.topics_per_host_max)
         self.sessions: dict[ClientId, Session] = {}
         self._by_address: dict[int, dict[bytes, Session]] = {}
         self._doubted: dict[Peer, Session] = {}
@@ -81,6 +82,7 @@ class ClientTable:
         else:
             self._doubted[session.peer] = session
         self._absent.pop(session.client_id, None)
+        self.hosts.count_names(session)
         if not session.is_newcomer:  # its client has its place where it was
             self.hosts.enter(session, session.peer)
 
@@ -96,6 +98,7 @@ class ClientTable:
         del self.sessions[session.client_id]
         self._absent.pop(session.client_id, None)
         session.scheduled_at = inf
+        self.hosts.forget_names(session)
         if not session.is_newcomer:
             self.hosts.leave(session.client_id)
 
@@ -103,6 +106,7 @@ class ClientTable:
 
     def note_absence(self, session: Session, now: float) -> None:
         self._absent[session.client_id] = now
+        self.hosts.count_names(session)
         self.hosts.enter(session, session.peer)
 
     def absent_since(self, client_id: ClientId) -> float | None:
@@ -125,6 +129,17 @@ class ClientTable:
                 detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
                 return Dropped(Reason.SESSION_ENDED, client_id, detail, count=0)
         return None
+
+    def gives_names_to(self, session: Session) -> Dropped | None:
+        """Whose end makes room for names of this one's host, if that has as many as it may have."""
+        host_names = self.hosts.count_names(session)
+        if host_names is None or not host_names.is_full:
+            return None
+        other = self.hosts.gives_names_to(session, self.formers)
+        if other is None:
+            return None
+        detail = f"its host has {host_names.names} topic names, and this one {len(other.topics)}"
+        return Dropped(Reason.GAVE_WAY, other.client_id, detail, other.peer)
 
     # Time
 

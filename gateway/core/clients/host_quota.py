@@ -11,6 +11,10 @@ nor put out, by ids that somebody else makes up.
 Which clients are proven is asked when a place is needed, not when they prove it: the way of a
 reading knows nothing of this. Each is found proven once at most.
 
+Topic names are counted by host as well, but for a few of each client (`NAMES_UNCOUNTED`), and those
+of newcomers too (`contests.py`). When a host has `topics_per_host_max` of them, an unproven client
+of the same host that has many gives way; where there is none, a further name is refused.
+
 Half-open clients are counted the same way, apart from the others; none of them is proven.
 
 Limits: an entry for each client and for each host that has one; `clients_per_host_max` where the
@@ -26,6 +30,7 @@ from typing import Generic, Protocol, TypeVar
 from gateway.core.clients.admission import Refusal
 from gateway.core.drop_reasons import Reason
 from gateway.core.session.session import Session
+from gateway.core.session.topic_registry import HostNames
 from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
 from gateway.frames import ReturnCode
@@ -157,10 +162,53 @@ class ByHost(Generic[Member]):
 class HostQuota(ByHost[Session]):
     """Of the clients that have a session."""
 
-    def __init__(self, host_of: HostOf, clients_max: int = 0) -> None:
-        """`clients_max`: of one host, however many places are free; 0 for no limit."""
+    def __init__(self, host_of: HostOf, clients_max: int = 0, names_max: int = 0) -> None:
+        """`clients_max`: of one host, however many places are free; `names_max`: topic names,
+        beside `NAMES_UNCOUNTED` of each client; 0 for no limit.
+        """
         super().__init__(host_of)
         self._clients_max = clients_max
+        self._names_max = names_max
+        self._names: dict[bytes, HostNames] = {}  # of hosts with clients that have many
+
+    # Topic names
+
+    def count_names(self, session: Session) -> HostNames | None:
+        """Those of a client that has many are counted where it is; None for one that has few."""
+        if not self._names_max or not session.topics.is_counted:
+            return None
+        key = self._host_of(session.peer.link, session.peer.address)
+        names = self._names.get(key)
+        if names is None:
+            names = self._names[key] = HostNames(key, self._names_max)
+        self._count_with(session, names)
+        return names
+
+    def forget_names(self, session: Session) -> None:
+        """Nothing goes on with them."""
+        self._count_with(session, None)
+
+    def gives_names_to(self, session: Session, contested: Container[ClientId]) -> Session | None:
+        """The unproven client with the most names of those on the host of this one."""
+        host = self._hosts.get(self._host_of(session.peer.link, session.peer.address))
+        if not isinstance(host, Host):
+            return None
+        most: Session | None = None
+        for each in islice(host.unproven.values(), LOOKS_MAX):
+            if each is session or not each.topics.is_counted:
+                continue
+            if not (each.is_proven or each.client_id in contested) and (
+                most is None or len(each.topics) > len(most.topics)
+            ):
+                most = each
+        return most
+
+    def _count_with(self, session: Session, names: HostNames | None) -> None:
+        before = session.topics.count_with(names)
+        if before is not None and not before.registries:
+            del self._names[before.host]
+
+    # Clients
 
     def refusal(self, peer: Peer) -> Refusal | None:
         """Why a new client may not come in from there, or None."""

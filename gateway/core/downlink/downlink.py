@@ -287,12 +287,14 @@ class Downlink:
         self.pending.opened()
         self.retained.require_validation()
         self._confirm_until = now + REPLAY_WINDOW_S
-        self._forget_old_newcomers(now)
         self._newcomers = dict.fromkeys(self._newcomers, now)
 
     def closed(self, now: float) -> list[Output]:
         """The broker is away, or was sought in vain."""
         self._confirm_until = inf
+        # What the others have not been sent, if the connection did not last, they get in the next.
+        self._forget_old_newcomers(now)
+        self._newcomers = dict.fromkeys(self._newcomers, inf)
         return self._save_all(self.pending.closed(now), now)
 
     # Time

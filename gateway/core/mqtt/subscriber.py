@@ -195,9 +195,18 @@ class Subscriber:
         self._wildcards.discard(topic_filter)
         self._refused.discard(topic_filter)
         self._missing.pop(topic_filter, None)
-        # Before the first connection only what is saved tells what the broker may have.
-        if self._is_asked(topic_filter) or (not self.is_open and topic_filter in self._saved):
-            self._stale[topic_filter] = None
+        if topic_filter not in self._saved or self._is_being_given_up(topic_filter):
+            return
+        self._stale[topic_filter] = None
+        if not self._is_asked(topic_filter):  # the broker may have it from a former connection
+            self._saved[topic_filter] = _qos_at_least(topic_filter)
+            self._unanswered[topic_filter] = UNSAID
+
+    def _is_being_given_up(self, topic_filter: str) -> bool:
+        """And was not asked for again since."""
+        if self._is_asked(topic_filter):
+            return False
+        return any(topic_filter in filters for filters in self._giving_up.values())
 
     def advance(self) -> list[Output]:
         """Send what may be sent now."""
@@ -208,7 +217,7 @@ class Subscriber:
         return self._advance()
 
     def _advance(self) -> list[Output]:
-        effects = self._subscribe_missing()
+        effects = [*self._refuse_blocked(), *self._subscribe_missing()]
         if self._own_missing is not None:
             effects += self._subscribe_own()
         return effects + self._give_up()

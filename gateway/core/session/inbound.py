@@ -188,8 +188,8 @@ class Inbound:
         topic_id = self._topics.register(name)
         if topic_id is None:
             full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
-            detail = f"{self._options.topics_max} topics, all in use"
-            return [Dropped(Reason.TOPICS_FULL, client_id, detail), Send(peer, full)]
+            detail = f"{len(self._topics)} topic names, and no further one"
+            return [Dropped(self._topics.full_because(), client_id, detail), Send(peer, full)]
         return [Send(peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
 
     def receive_pubrel(

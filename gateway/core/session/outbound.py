@@ -503,7 +503,7 @@ class Outbound(ClientQueue):
         """Why a message on a topic without a reference cannot go out."""
         if self._topics.is_refused(topic):
             return Reason.CLIENT_REFUSED
-        return Reason.TOPICS_FULL if self._topics.number(topic) is None else None
+        return self._topics.full_because() if self._topics.number(topic) is None else None
 
     def _begin(
         self, message: Message, position: int, publication: Publication | None, now: float

@@ -219,7 +219,7 @@ class Subscribing(QosTable):
             return ReturnCode.CONGESTION, Reason.SUBSCRIPTIONS_FULL
         is_named = kind is TopicIdType.NORMAL and not has_wildcard(wanted)
         if is_named and self._topics.number(wanted) is None:
-            return ReturnCode.CONGESTION, Reason.TOPICS_FULL
+            return ReturnCode.CONGESTION, self._topics.full_because()
         return None
 
 

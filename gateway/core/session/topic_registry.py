@@ -12,8 +12,9 @@ Whether the client has been told (by REGISTER, REGACK or SUBACK) is known per co
 reconnect every name is registered again before its first use. Predefined ids and short names are
 spaces of their own and are never registered.
 
-Full: `topics_max` names; a further one is refused (REGACK and SUBACK say congestion, a message
-from the broker on it is dropped and counted).
+Full: `topics_max` names, or as many of the client's host as that may have (`HostNames`); a further
+one is refused (REGACK and SUBACK say congestion, a message from the broker on it is dropped and
+counted).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Save
-from gateway.core.events import Output
+from gateway.core.events import NamesNumbered, Output
 from gateway.core.session.options import PredefinedTopics
 from gateway.core.session.topic_names import topic_name
 from gateway.core.state_records import ClientId, TopicRecord
@@ -35,6 +37,7 @@ Reference = tuple[TopicIdType, int]
 FEW_TOPICS = 8
 SHARED_IDS_MAX = 4096
 FORMER_IDS_MAX = 256
+NAMES_UNCOUNTED = 8  # of each client: what most sensors have
 TOPIC_ID_OCTETS = 2  # and of a short name
 TOPIC_ID_MIN = 1
 RUN_IDS_APART = 64  # by which the ids of new sessions begin elsewhere in the next run
@@ -62,6 +65,28 @@ class Topic:
     reported: Announced = Announced.NOTHING
 
 
+class HostNames:
+    """How many names the clients of one host have beyond `NAMES_UNCOUNTED` each. One object for the
+    registries of all of them that have more.
+    """
+
+    __slots__ = ("host", "names", "names_max", "registries")
+
+    def __init__(self, host: bytes, names_max: int) -> None:
+        self.host = host
+        self.names_max = names_max
+        self.names = 0
+        self.registries = 0
+
+    def add(self, registries: int, names: int) -> None:
+        self.registries += registries
+        self.names += names
+
+    @property
+    def is_full(self) -> bool:
+        return self.names >= self.names_max
+
+
 @dataclass(frozen=True, slots=True)
 class FormerIds:
     """Of the sessions that a client had: their names with their ids, and the id behind them all."""
@@ -82,8 +107,8 @@ def _id_of(topic: Topic) -> int:
 
 class TopicRegistry:
     __slots__ = (
-        "_by_name", "_former", "_fresh", "_next_id", "_predefined", "_spelled", "_topics",
-        "_topics_max", "first_id",
+        "_by_name", "_former", "_fresh", "_host_names", "_next_id", "_predefined", "_spelled",
+        "_topics", "_topics_max", "first_id",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +131,7 @@ class TopicRegistry:
         # looking at each as fast as in a dictionary of 184 octets; many are a list.
         self._topics: tuple[Topic, ...] | list[Topic] = ()
         self._by_name: dict[str, Topic] | None = None  # of many
+        self._host_names: HostNames | None = None  # of many
         self._fresh: list[Topic] | None = None  # numbered, and not said to be saved yet
         # How the client itself spells a name: with a predefined id or as a short name. Most
         # clients never do, and an empty dictionary would cost each of them 64 bytes.
@@ -139,6 +165,28 @@ class TopicRegistry:
         """Each number of this client's own with its name, in the order of the numbers."""
         return [(topic.topic_id, topic.name) for topic in self._topics]
 
+    # What its host may have
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it has so many names that its host has to answer for the further ones."""
+        return len(self._topics) >= NAMES_UNCOUNTED
+
+    def count_with(self, host_names: HostNames | None) -> HostNames | None:
+        """Count its names with those of this host from now on, or with none; where they were."""
+        names = max(0, len(self._topics) - NAMES_UNCOUNTED)
+        before, self._host_names = self._host_names, host_names
+        if before is not None:
+            before.add(-1, -names)
+        if host_names is not None:
+            host_names.add(1, names)
+        return before
+
+    def full_because(self) -> Reason:
+        """Why a name got no number."""
+        is_own = len(self._topics) >= self._topics_max
+        return Reason.TOPICS_FULL if is_own else Reason.HOST_TOPICS_FULL
+
     # What is saved
 
     def take_fresh(self, client_id: ClientId) -> list[Output]:
@@ -146,7 +194,12 @@ class TopicRegistry:
         if self._fresh is None:
             return []
         fresh, self._fresh = self._fresh, None
-        return [Save(TopicRecord(client_id, topic.topic_id, topic.name)) for topic in fresh]
+        outputs: list[Output] = [
+            Save(TopicRecord(client_id, topic.topic_id, topic.name)) for topic in fresh
+        ]
+        if self.is_counted:
+            outputs.append(NamesNumbered(client_id))
+        return outputs
 
     def rows(self, client_id: ClientId) -> list[Output]:
         """All of them, to be saved."""
@@ -222,7 +275,7 @@ class TopicRegistry:
         topic = self._find(name)
         if topic is not None:
             return topic.topic_id
-        if len(self._topics) >= self._topics_max:
+        if len(self._topics) >= self._topics_max or self._is_host_full():
             return None
         return self._number(name).topic_id
 
@@ -275,6 +328,9 @@ class TopicRegistry:
         else:
             self._topics, self._by_name = tuple(topics), None
 
+    def _is_host_full(self) -> bool:
+        return self._host_names is not None and self._host_names.is_full
+
     def _free_id(self, name: str) -> int:
         former = self._former or {}
         topic_id = former.get(name)
@@ -300,6 +356,8 @@ class TopicRegistry:
         if self._fresh is None:
             self._fresh = []
         self._fresh.append(topic)
+        if self._host_names is not None:
+            self._host_names.add(0, 1)
         return topic
 
     def _at(self, topic_id: int) -> Topic | None:

@@ -73,6 +73,7 @@ class PendingWills:
             )
             will.epoch, will.sequence = row.epoch, row.sequence
             will.packet_id, will.unix_ms = row.packet_id, row.unix_ms
+            will.machine_at = -1.0  # the stamp alone says when it was due
             self._due[row.client_id] = self._refused[row.client_id] = will
             self.due_at = now
 

@@ -331,6 +331,8 @@ class Uplink:
         self._caution.forgive(reading_key(reading))
         if reading.epoch in (0, self._publisher.epoch):  # its time stamp is made of that
             reading.received_at = min(now, self._publisher.came_at(reading.unix_ms))
+        else:
+            reading.machine_at = -1.0
         return [*self._store_first(reading, now), *self._pump(now)]
 
     def pause_drain(self, *, is_paused: bool) -> list[Output]:

@@ -66,6 +66,8 @@ def take(
     """Leaves no part of a file: what has this name is whole. Raises BackupError, OSError."""
     if path.exists() and not is_forced:
         raise FileExistsError(f"{path} is there already; --force replaces it")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} is no plain file, and is not replaced")
     if not os.access(settings.gateway.state_dir, os.R_OK | os.X_OK, effective_ids=True):
         settings.gateway.state_dir.stat()  # says so if it is not there
         raise PermissionError(f"{settings.gateway.state_dir} may not be read by this user")

@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway.core.values import Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.options import FILE_BYTES_MAX, JournalError
-from gateway.storage.journal.reading import received_at
+from gateway.storage.journal.reading import set_times
 from gateway.storage.journal.records import Gap, Kind, decode_front, decode_reading, records
 from gateway.storage.journal.recovered import RecoveryReport
 from gateway.storage.journal.recovery import Clocks, Recovery
@@ -50,15 +50,15 @@ class Inspection:
         for found in records(octets, HEADER_BYTES, header.salt, CHECKSUMS[header.algorithm]):
             if isinstance(found, Gap) or found.kind != Kind.PUBLISH:
                 continue
-            index, _ = decode_front(octets, found.offset)
+            index, written_flags = decode_front(octets, found.offset)
             flags = segment.flags[index] if index < len(segment.flags) else 0
             if flags & (PRESENT | FINISHED) != PRESENT:
                 continue
             reading = decode_reading(octets, found.offset, found.end)
             reading.record = segment.first + index
-            reading.received_at = received_at(
-                reading.received_at,
-                reading.unix_ms,
+            set_times(
+                reading,
+                written_flags,
                 self._clocks.now,
                 self._clocks.unix_ms_at_zero,
                 self._clocks.now,

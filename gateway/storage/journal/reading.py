@@ -27,6 +27,7 @@ from gateway.storage.journal.records import (
     Kind,
     decode_front,
     decode_reading,
+    is_stamp_of_another_time,
     records,
 )
 from gateway.storage.journal.segment import HEADER_BYTES
@@ -109,6 +110,29 @@ def received_at(
     return max(at, by_wall_clock) if is_same_boot else by_wall_clock
 
 
+def set_times(
+    reading: Reading,
+    flags: int,
+    now: float,
+    unix_ms_at_zero: float,
+    began: float,
+    *,
+    is_same_boot: bool,
+) -> None:
+    """Of a reading as it was decoded: when it came, for its age and for its time stamp.
+
+    A step of the wall clock and a monotonic clock that is another one look alike. For its age the
+    younger counts, because a reading that is too old is dropped. For its stamp the monotonic clock
+    does, in the same boot: steps are what happens, to any board without a battery clock.
+    """
+    written, unix_ms = reading.received_at, reading.unix_ms
+    reading.received_at = received_at(
+        written, unix_ms, now, unix_ms_at_zero, began, is_same_boot=is_same_boot
+    )
+    is_known = is_same_boot and 0 < written <= now and not is_stamp_of_another_time(flags)
+    reading.machine_at = written if is_known else -1.0
+
+
 def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogRequest) -> list[Reading]:
     """The next of them, in the order of their numbers. At a file that cannot be opened it stops and
     notes that in the request: what comes behind it is not to overtake it.
@@ -150,14 +174,14 @@ def _read_stretch(
         offset = found.end
         if isinstance(found, Gap) or found.kind != Kind.PUBLISH:
             continue
-        index, _ = decode_front(octets, found.offset)
+        index, flags = decode_front(octets, found.offset)
         if not request.wants(segment, index):
             continue
         reading = decode_reading(octets, found.offset, found.end)
         reading.record = header.first + index
-        reading.received_at = received_at(
-            reading.received_at,
-            reading.unix_ms,
+        set_times(
+            reading,
+            flags,
             request.now,
             request.unix_ms_at_zero,
             request.began,

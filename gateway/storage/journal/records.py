@@ -73,6 +73,9 @@ READING_BYTES_MIN = HEAD_BYTES + _FRONT_BYTES + _READING.size
 _QOS = 0x03
 _RETAIN = 0x04
 _PARKED = 0x08
+# Of what is stored long after it came: `unix_ms` is of when it came, `received_at` of when it was
+# stored. Older releases do not look at it.
+_STAMPED_BEFORE = 0x10
 _LOW_48 = (1 << 48) - 1
 
 # Length and kind as a record may have them.
@@ -130,8 +133,13 @@ def is_queued(flags: int) -> bool:
     return bool(flags & _PARKED)
 
 
+def is_stamp_of_another_time(flags: int) -> bool:
+    return bool(flags & _STAMPED_BEFORE)
+
+
 def reading_flags(reading: Reading, *, queued: bool) -> int:
-    return reading.qos & _QOS | (_RETAIN if reading.retain else 0) | (_PARKED if queued else 0)
+    flags = reading.qos & _QOS | (_RETAIN if reading.retain else 0) | (_PARKED if queued else 0)
+    return flags | _STAMPED_BEFORE if reading.machine_at < 0 else flags
 
 
 def encode_reading(number: int, flags: int, body: bytes, salt: int, extend: Extend) -> bytes:

@@ -20,7 +20,7 @@ from gateway.core.state_records import ClientId, Exchanges
 from gateway.core.values import KeptRecords, Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.options import RECENT_PER_CLIENT_MAX
-from gateway.storage.journal.reading import received_at
+from gateway.storage.journal.reading import received_at, set_times
 from gateway.storage.journal.records import (
     HEAD_BYTES,
     Found,
@@ -223,7 +223,7 @@ class Recovery:
             elif flags & (KEPT | FINISHED) == KEPT:
                 _keep(kept, decode_identity(walk.octets, found.offset), segment.first + index)
             elif not flags & FINISHED:
-                received.append(self._reading(walk, found, came_at))
+                received.append(self._reading(walk, found, written_flags, is_same_boot))
             if qos_of(written_flags) == 2 and message_id:  # a will has none
                 key = ClientId(client.decode()), message_id
                 if key in newest:
@@ -248,10 +248,11 @@ class Recovery:
         has_it = flags & KEPT or (flags & RECEIVED and qos == 2)
         return flags | (TAKEN if has_it else PARKED)
 
-    def _reading(self, walk: SegmentScan, found: Found, came_at: float) -> Reading:
+    def _reading(self, walk: SegmentScan, found: Found, flags: int, is_same_boot: bool) -> Reading:
         reading = decode_reading(walk.octets, found.offset, found.end)
         reading.record += walk.segment.first
-        reading.received_at = came_at
+        now, at_zero = self._clocks.now, self._clocks.unix_ms_at_zero
+        set_times(reading, flags, now, at_zero, now, is_same_boot=is_same_boot)
         return reading
 
     def _settle_exchanges(

@@ -14,7 +14,7 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.host.causes import brief, cause
+from gateway.host.causes import brief, cause, not_allowed
 from gateway.storage.journal.checksums import CHECKSUMS, PREFERRED
 from gateway.storage.journal.files import Files
 from gateway.storage.journal.options import (
@@ -241,7 +241,7 @@ def _filler(size: int, algorithm: int, salt: int) -> bytes:
 def journal_error(folder: Path, error: OSError) -> JournalError:
     """With what to do."""
     if error.errno in (errno.EACCES, errno.EPERM):
-        advice = f" may not be written by this user: `sudo chown -R $USER {folder}`"
+        advice = f" {not_allowed(folder, 'gateway.state_dir')}"
     else:
         advice = f": {cause(error, folder)}"
     return JournalError(error.errno, f"the journal's folder {folder}{advice}")

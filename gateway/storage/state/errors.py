@@ -6,7 +6,7 @@ import errno
 import sqlite3
 from pathlib import Path
 
-from gateway.host.causes import cause, refusal
+from gateway.host.causes import cause, not_allowed, refusal
 
 # By the low octet of SQLite's error code.
 _MEANING = {
@@ -84,9 +84,5 @@ def from_system(folder: Path, error: OSError) -> StateError:
 
 def _advice(folder: Path, error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return (
-            f"gateway.state_dir {folder} may not be written by this user: "
-            f"`sudo mkdir -p {folder} && sudo chown -R $USER {folder}`, or set another "
-            "gateway.state_dir"
-        )
+        return f"gateway.state_dir {folder} {not_allowed(folder, 'gateway.state_dir')}"
     return f"gateway.state_dir {folder}: {cause(error, folder)}"

@@ -79,14 +79,16 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
     where = f"cannot listen on UDP {_shown(host, port)}: "
     match error.errno:
         case errno.EADDRINUSE:
-            from gateway.transports.port_owner import udp_port_owner  # seldom needed
+            from gateway.transports.port_owner import port_owner  # seldom needed
 
-            owner = udp_port_owner(port) or "another process"
+            owner = port_owner(port) or "another process"
             return f"{where}{owner} has this port; stop it or choose another port"
         case errno.EACCES | errno.EPERM:
             return (
-                f"{where}ports below 1024 need a privilege; choose a port above 1023, "
-                "or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+                f"{where}ports below 1024 need a privilege; choose a port above 1023, or give the "
+                "service AmbientCapabilities=CAP_NET_BIND_SERVICE and "
+                "CapabilityBoundingSet=CAP_NET_BIND_SERVICE below [Service] of "
+                "`sudo systemctl edit tidegate`"
             )
         case errno.EADDRNOTAVAIL:
             every = "::" if ":" in host else "0.0.0.0"  # the operator's choice, not ours

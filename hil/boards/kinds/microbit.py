@@ -19,7 +19,7 @@ class Microbit(Board):
         self._place = place
         self._switch = Switch(spec)
         self.device = spec.port
-        self._told = ""
+        self._heap_text = ""
 
     def prepare(self, node: Node) -> None:
         made = tiny_files(self._place.shelf, self._place.folder / "tiny", node)
@@ -45,13 +45,13 @@ class Microbit(Board):
     def command(self, number: int) -> tuple[str, bytes]:
         return tiny_command(number)
 
-    def last_words(self) -> str:
+    def collect_output(self) -> str:
         with RawRepl(self._spec.port) as repl:
-            self._told += repl.heap()
-        return super().last_words()
+            self._heap_text += repl.heap()
+        return super().collect_output()
 
     def logs(self) -> str:
-        return self._told
+        return self._heap_text
 
     def kill(self) -> None:
         """It stays at its prompt."""

@@ -74,7 +74,7 @@ class PythonSensor(Board):
 
 def _why_not(spec: BoardSpec) -> str | None:
     if importlib.util.find_spec("aioudp") is None:
-        return "aioudp is not installed (pip install aioudp); it is GPL"
+        return "aioudp is not installed (make setup, and .venv/bin/python); it is GPL"
     return None
 
 

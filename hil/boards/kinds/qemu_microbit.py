@@ -19,7 +19,7 @@ class EmulatedMicrobit(Board):
         self._board = MicrobitBoard(place.folder / "flash", FIRMWARE, self._script)
         self.device = self._board.device
         self._is_on = self._is_gone = False
-        self._told = ""
+        self._heap_text = ""
 
     def prepare(self, node: Node) -> None:
         made = tiny_files(self._place.shelf, self._place.folder / "tiny", node)
@@ -56,14 +56,14 @@ class EmulatedMicrobit(Board):
         return tiny_command(number)
 
     def logs(self) -> str:
-        return self._board.output + self._told
+        return self._board.output + self._heap_text
 
-    def last_words(self) -> str:
+    def collect_output(self) -> str:
         """It prints nothing of its heap by itself: its console is its line."""
         if self._is_on:
             with RawRepl(self.device) as repl:
-                self._told += repl.heap()
-        return super().last_words()
+                self._heap_text += repl.heap()
+        return super().collect_output()
 
 
 KIND = Kind(

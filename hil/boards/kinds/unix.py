@@ -29,16 +29,16 @@ class UnixNode(SimulatedNode):
         flash.put(self._supply, files)
 
     def exec(self, code: str) -> str:
-        """A life of its own, so it is to be off."""
+        """A run of its own, so it is to be off."""
         self._must_be_off()
         before = self._log.stat().st_size
-        life = self._switched_on(code)
-        is_over = life.wait(SNIPPET_S_MAX)
-        life.cut()
-        said = self._log.read_bytes()[before:].decode(errors="replace")
-        if not is_over or life.code:
-            raise BoardError(said or f"it did not end within {SNIPPET_S_MAX:.0f} s")
-        return said
+        power = self._switched_on(code)
+        is_over = power.wait(SNIPPET_S_MAX)
+        power.cut()
+        output = self._log.read_bytes()[before:].decode(errors="replace")
+        if not is_over or power.code:
+            raise BoardError(output or f"it did not end within {SNIPPET_S_MAX:.0f} s")
+        return output
 
     def _fill(self, files: Mapping[str, bytes]) -> None:
         flash.make(self._supply, files)

@@ -27,7 +27,7 @@ class WasiNode(SimulatedNode):
             board.put(name, octets)
 
     def exec(self, code: str) -> str:
-        """A life of its own, so it is to be off."""
+        """A run of its own, so it is to be off."""
         self._must_be_off()
         board = WasiBoard(self._flash, heap=self._spec.heap, uarts=self._uarts)
         outcome = board.run(code)

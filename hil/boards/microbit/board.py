@@ -1,11 +1,11 @@
-"""A micro:bit for tests: on a serial port of this machine, with a flash that outlasts its lives.
+"""A micro:bit for tests: on a serial port of this machine, with a flash that outlasts its runs.
 
     with MicrobitBoard(folder) as board:
         board.start()
         serial.Serial(board.device, 115200)
 
-Who starts it without a firmware of its own gets Debian's. Its flash is kept in the folder when the
-power is cut, at the very instruction, and is what the next life begins with.
+Without a firmware of its own it has Debian's. Its flash is kept in the folder when the
+power is cut, at the very instruction, and is what the next run begins with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PACKAGES = "qemu-system-arm firmware-microbit-micropython"
 FLASH_BYTES = 0x40000
 SCRIPT_PLACE = "addr=0x3e000,force-raw=on"
 REAL_SPEED = ("-icount", "shift=6,sleep=on")  # 64 ns for each instruction
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 POLL_S = 0.005
 
 
@@ -40,7 +40,7 @@ def why_not() -> str | None:
     if not missing:
         return None
     are = "is" if len(missing) == 1 else "are"
-    return f"{' and '.join(missing)} {are} not installed (apt-get install {PACKAGES})"
+    return f"{' and '.join(missing)} {are} not installed (sudo apt-get install -y {PACKAGES})"
 
 
 class MicrobitBoard:
@@ -62,7 +62,7 @@ class MicrobitBoard:
         self._script = script
         self._options = REAL_SPEED if has_real_speed else ()
         self.wire = Wire()
-        self._life: _Life | None = None
+        self._qemu: _QemuProcess | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -87,32 +87,32 @@ class MicrobitBoard:
 
     @property
     def output(self) -> str:
-        """All that it ever said."""
-        return bytes(self.wire.heard).decode(errors="replace")
+        """All that it ever printed."""
+        return bytes(self.wire.received).decode(errors="replace")
 
     def start(self) -> None:
         """Switch it on."""
-        assert self._life is None, "it is on"
+        assert self._qemu is None, "it is on"
         has_flash = self._flash.exists()
-        self._life = _Life(
+        self._qemu = _QemuProcess(
             self._flash if has_flash else self._firmware,
             None if has_flash else self._script,
             self._options,
         )
-        self.wire.connect(self._life.uart)
+        self.wire.connect(self._qemu.uart)
 
     def reset(self) -> None:
         """Its button."""
-        assert self._life is not None
-        self._life.ask("system_reset")
+        assert self._qemu is not None
+        self._qemu.execute("system_reset")
 
     def cut_power(self) -> None:
         """At this instant; its flash stays as it is."""
-        life = self._life
-        assert life is not None
-        life.ask("stop")
+        qemu = self._qemu
+        assert qemu is not None
+        qemu.execute("stop")
         whole = {"val": 0, "size": FLASH_BYTES, "cpu-index": 0, "filename": str(self._flash)}
-        life.ask("memsave", whole)
+        qemu.execute("memsave", whole)
         self._end()
 
     def erase(self, firmware: Path) -> None:
@@ -121,8 +121,8 @@ class MicrobitBoard:
         self._flash.unlink(missing_ok=True)
         self._firmware = firmware
 
-    def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> re.Match[str]:
-        """The first match in all that it said."""
+    def wait_for(self, pattern: str, timeout_s: float = TIMEOUT_S) -> re.Match[str]:
+        """The first match in all that it printed."""
         deadline = time.monotonic() + timeout_s
         while (found := re.search(pattern, self.output)) is None:
             if time.monotonic() > deadline:
@@ -132,12 +132,12 @@ class MicrobitBoard:
 
     def _end(self) -> None:
         self.wire.disconnect()
-        if self._life is not None:
-            self._life.end()
-            self._life = None
+        if self._qemu is not None:
+            self._qemu.end()
+            self._qemu = None
 
 
-class _Life:
+class _QemuProcess:
     """One process of QEMU; `uart` is the other end of the board's."""
 
     def __init__(self, flash: Path, script: Path | None, options: tuple[str, ...]) -> None:
@@ -176,16 +176,16 @@ class _Life:
         )
         uart_end.close()
         control_end.close()
-        self._control.settimeout(PATIENCE_S)
+        self._control.settimeout(TIMEOUT_S)
         self._answers = self._control.makefile("rb")
-        self._answers.readline()  # who it is
-        self.ask("qmp_capabilities")
+        self._answers.readline()  # its greeting
+        self.execute("qmp_capabilities")
 
-    def ask(self, command: str, arguments: dict[str, Any] | None = None) -> None:
+    def execute(self, command: str, arguments: dict[str, Any] | None = None) -> None:
         """Returns when it is done."""
-        asked = {"execute": command, "arguments": arguments or {}}
+        request = {"execute": command, "arguments": arguments or {}}
         try:
-            self._control.sendall(json.dumps(asked).encode())
+            self._control.sendall(json.dumps(request).encode())
             for line in self._answers:
                 answer = json.loads(line)
                 if "error" in answer:
@@ -194,13 +194,13 @@ class _Life:
                     return
         except ConnectionError:
             pass
-        raise BoardError(f"QEMU ended: {self._last_words()}")
+        raise BoardError(f"QEMU ended: {self._error_output()}")
 
     def end(self) -> None:
         self._process.kill()
-        self._last_words()
+        self._error_output()
         self._answers.close()
         self._control.close()
 
-    def _last_words(self) -> str:
+    def _error_output(self) -> str:
         return self._process.communicate()[1].decode(errors="replace").strip()

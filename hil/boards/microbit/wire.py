@@ -1,10 +1,10 @@
 """The line between a board's UART and a serial port of this machine: a pseudo-terminal.
 
 Rules
-- Octets go to the board no faster than a line of 115,200 baud would carry them. QEMU itself knows
-  no baud rate, and the board's ring of 64 octets then runs over as no real one does.
-- `errors` is the share of octets, each way, of which one bit is turned over, by dice of one seed.
-- What the board says while nobody has the port open is lost, as with a USB adapter; `heard` has it
+- Bytes go to the board no faster than a line of 115,200 baud would carry them. QEMU itself knows
+  no baud rate, and the board's ring of 64 bytes then runs over as no real one does.
+- `errors` is the share of bytes, each way, of which one bit is turned over, by dice of one seed.
+- What the board sends while the port is not open is lost, as with a USB adapter; `received` has it
   all the same.
 """
 
@@ -22,19 +22,19 @@ import time
 import tty
 from contextlib import suppress
 
-OCTETS_AT_ONCE = 8
-PAUSE_S = OCTETS_AT_ONCE * 10 / 115_200
-LOOK_S = 0.02
-NOBODY_THERE_S = 0.002  # between two looks at a port that nobody has open
-READ_OCTETS_MAX = 4096
-DEAF_S = 1.0  # a board that takes nothing for so long does not listen
+BYTES_AT_ONCE = 8
+PAUSE_S = BYTES_AT_ONCE * 10 / 115_200
+POLL_S = 0.02
+CLOSED_POLL_S = 0.002  # between two polls of a port that is not open
+READ_BYTES_MAX = 4096
+STALLED_S_MAX = 1.0  # a board that takes nothing for so long does not read
 
 
 class Wire:
     """The port stays while boards on it come and go."""
 
     def __init__(self) -> None:
-        self.heard = bytearray()  # whatever the board said
+        self.received = bytearray()  # all that the board sent
         self.errors = 0.0
         self.damaged = 0
         self._dice = random.Random(1)
@@ -75,7 +75,7 @@ class Wire:
             watched: list[socket.socket | int] = [uart]
             if is_open and not is_behind:
                 watched.append(self._port)
-            pause_s = LOOK_S if is_open else NOBODY_THERE_S
+            pause_s = POLL_S if is_open else CLOSED_POLL_S
             ready = select.select(watched, [], [], PAUSE_S if is_behind else pause_s)[0]
             try:
                 if uart in ready and not self._up(uart, is_open=is_open):
@@ -93,31 +93,31 @@ class Wire:
         if not unread:
             self._taken_at = time.monotonic()
             return False
-        return time.monotonic() - self._taken_at < DEAF_S
+        return time.monotonic() - self._taken_at < STALLED_S_MAX
 
     def _is_open(self) -> bool:
-        looked_at = select.poll()
-        looked_at.register(self._port, 0)
-        return not any(events & select.POLLHUP for _, events in looked_at.poll(0))
+        poller = select.poll()
+        poller.register(self._port, 0)
+        return not any(events & select.POLLHUP for _, events in poller.poll(0))
 
     def _up(self, uart: socket.socket, *, is_open: bool) -> bool:
-        octets = uart.recv(READ_OCTETS_MAX)
-        self.heard += octets
+        chunk = uart.recv(READ_BYTES_MAX)
+        self.received += chunk
         if is_open:
-            with suppress(BlockingIOError):  # whoever has it open does not read
-                os.write(self._port, self._noisy(octets))
-        return bool(octets)
+            with suppress(BlockingIOError):  # the program that has it open does not read
+                os.write(self._port, self._noisy(chunk))
+        return bool(chunk)
 
     def _down(self, uart: socket.socket) -> None:
         try:
-            octets = os.read(self._port, OCTETS_AT_ONCE)
+            chunk = os.read(self._port, BYTES_AT_ONCE)
         except OSError:  # was closed just now
             return
-        uart.sendall(self._noisy(octets))
+        uart.sendall(self._noisy(chunk))
         time.sleep(PAUSE_S)
 
-    def _noisy(self, octets: bytes) -> bytes:
-        found = bytearray(octets)
+    def _noisy(self, chunk: bytes) -> bytes:
+        found = bytearray(chunk)
         for at in range(len(found)):
             if self._dice.random() < self.errors:
                 found[at] ^= 1 << self._dice.randrange(8)

@@ -3,8 +3,8 @@ starts it as a process. It measures, stores, publishes at QoS 1, fetches what ca
 
     python -m hil.boards.python.client FOLDER      settings in FOLDER/settings.json
 
-A reading is on disk before it is sent and until it is acknowledged. What is not answered is said
-again under the same message id, PUBLISH with DUP; who hears DISCONNECT connects anew.
+A reading is on disk before it is sent and until it is acknowledged. What is not answered is sent
+again under the same message id, PUBLISH with DUP; after DISCONNECT it connects again.
 
 aioudp is GPL and therefore only in the development dependencies.
 """
@@ -37,8 +37,8 @@ class ForgottenError(Exception):
     """The gateway does not know us, or not the topic."""
 
 
-class SilentError(Exception):
-    """Nobody answers; try next time."""
+class NoAnswerError(Exception):
+    """No answer; try next time."""
 
 
 class Store:
@@ -85,7 +85,7 @@ class Sensor:
         self._id: str = settings["id"]
         self._store = store
         self._message_id = random.getrandbits(16)
-        self._topic_id = self._commands_id = 0  # 0: the gateway is yet to be told
+        self._topic_id = self._commands_id = 0  # 0: not registered yet
         self._link: Any = None
 
     async def run(self) -> None:
@@ -95,56 +95,58 @@ class Sensor:
                 with suppress(ConnectionClosedError, OSError):
                     while True:
                         self._store.add()
-                        await self._wake()
+                        await self._run_wake()
                         await asyncio.sleep(self._settings["pause_s"])
             await asyncio.sleep(self._settings["pause_s"])
 
-    async def _wake(self) -> None:
-        with suppress(SilentError):
+    async def _run_wake(self) -> None:
+        with suppress(NoAnswerError):
             for _ in range(2):
                 try:
-                    await self._talk()
+                    await self._exchange()
                     return
                 except ForgottenError:
                     self._topic_id = 0
 
-    async def _talk(self) -> None:
+    async def _exchange(self) -> None:
         if not self._topic_id:
             await self._connect()
         while self._store.sent < self._store.last:
             number = self._store.sent + 1
             body = u16(self._topic_id) + self._next_id() + payload(self._id, number)
-            answer = await self._ask(PUBLISH, bytes((QOS_1,)) + body, PUBACK)
+            answer = await self._request(PUBLISH, bytes((QOS_1,)) + body, PUBACK)
             if answer[4] == INVALID_TOPIC_ID:
                 raise ForgottenError
             if answer[4] != ACCEPTED:
-                raise SilentError  # congestion: next time
+                raise NoAnswerError  # congestion: next time
             self._store.acknowledge(number)
-        await self._ask(PINGREQ, self._id.encode(), PINGRESP)
+        await self._request(PINGREQ, self._id.encode(), PINGRESP)
 
     async def _connect(self) -> None:
-        await self._ask(CONNECT, b"\0\1" + u16(KEEP_ALIVE_S) + self._id.encode(), CONNACK)
+        await self._request(CONNECT, b"\0\1" + u16(KEEP_ALIVE_S) + self._id.encode(), CONNACK)
         commands = self._settings["topic"].encode() + b"/set"
         body = bytes((QOS_1,)) + self._next_id() + commands
-        self._commands_id = int.from_bytes((await self._ask(SUBSCRIBE, body, SUBACK))[1:3], "big")
+        self._commands_id = int.from_bytes(
+            (await self._request(SUBSCRIBE, body, SUBACK))[1:3], "big"
+        )
         body = u16(0) + self._next_id() + self._settings["topic"].encode()
-        self._topic_id = int.from_bytes((await self._ask(REGISTER, body, REGACK))[:2], "big")
-        await self._ask(DISCONNECT, u16(SLEEP_S), DISCONNECT)
+        self._topic_id = int.from_bytes((await self._request(REGISTER, body, REGACK))[:2], "big")
+        await self._request(DISCONNECT, u16(SLEEP_S), DISCONNECT)
 
-    async def _ask(self, kind: int, body: bytes, awaited: int) -> bytes:
+    async def _request(self, kind: int, body: bytes, awaited: int) -> bytes:
         """The answer's body."""
         for attempt in range(TRIES):
             if attempt and kind == PUBLISH:
                 body = bytes((body[0] | DUP,)) + body[1:]
-            await self._say(kind, body)
+            await self._send(kind, body)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings["retry_ms"] / 1000):
                     while True:
-                        heard, content = await self._hear()
-                        if heard == awaited and self._is_mine(heard, content):
+                        received, content = await self._receive()
+                        if received == awaited and self._is_mine(received, content):
                             return content
-                        await self._reply(heard, content)
-        raise SilentError
+                        await self._reply(received, content)
+        raise NoAnswerError
 
     def _is_mine(self, kind: int, body: bytes) -> bool:
         match kind:
@@ -158,14 +160,14 @@ class Sensor:
         if kind == DISCONNECT:
             raise ForgottenError
         if kind == REGISTER:
-            await self._say(REGACK, body[:4] + b"\0")
+            await self._send(REGACK, body[:4] + b"\0")
         elif kind == PUBLISH and body[0] & QOS_1:
-            await self._say(PUBACK, body[1:5] + b"\0")
+            await self._send(PUBACK, body[1:5] + b"\0")
 
-    async def _say(self, kind: int, body: bytes) -> None:
+    async def _send(self, kind: int, body: bytes) -> None:
         await self._link.send(bytes((len(body) + 2, kind)) + body)
 
-    async def _hear(self) -> tuple[int, bytes]:
+    async def _receive(self) -> tuple[int, bytes]:
         """The next frame that is one; ours are short."""
         while True:
             datagram: bytes = await self._link.recv()

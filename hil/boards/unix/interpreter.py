@@ -12,7 +12,7 @@ from hil.boards.errors import BoardError
 
 NAME = "micropython"
 MODULES = Path(__file__).with_name("modules")
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 # What a board takes of it, and variants such as `minimal` lack.
 _NEEDED = "import ffi, termios, vfs, asyncio, deflate; vfs.VfsLfs2; print('whole')"
 
@@ -24,10 +24,10 @@ def why_not() -> str | None:
     if absent is not None:
         return absent
     try:
-        said = programs.run(NAME, ["-c", _NEEDED], PATIENCE_S)
+        output = programs.run(NAME, ["-c", _NEEDED], TIMEOUT_S)
     except BoardError as error:
         return f"{programs.find(NAME)} is not the standard variant of MicroPython: {error}"
-    return None if said.strip() == "whole" else f"{programs.find(NAME)} said {said.strip()!r}"
+    return None if output.strip() == "whole" else f"{programs.find(NAME)} said {output.strip()!r}"
 
 
 def path() -> str:
@@ -39,5 +39,5 @@ def path() -> str:
 
 
 def run(*arguments: str) -> str:
-    """What a program said that was run to its end. Raises BoardError."""
-    return programs.run(NAME, arguments, PATIENCE_S)
+    """What a program printed that was run to its end. Raises BoardError."""
+    return programs.run(NAME, arguments, TIMEOUT_S)

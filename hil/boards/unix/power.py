@@ -34,21 +34,21 @@ class PoweredBoard:
         program: str = "import main",
     ) -> None:
         self.wakes: list[Wake] = []
-        self.code = 0  # with which the last life ended
+        self.code = 0  # with which the last run ended
         self._supply = supply
         self._log = log
-        self._asked = [path(), "-X", f"heapsize={heap}", str(MODULES / "boot.py")]
-        self._asked += [str(supply), uart, program]
+        self._command = [path(), "-X", f"heapsize={heap}", str(MODULES / "boot.py")]
+        self._command += [str(supply), uart, program]
         self._pause_s = pause_s
-        self._lock = threading.Lock()  # of what is asked of a life, and of its process
+        self._lock = threading.Lock()  # of requests to a run, and of its process
         self._process: subprocess.Popen[bytes] | None = None
         self._is_cut = self._is_reset = False
         self._cuts_at = 0.0
         self._roused = threading.Event()
         (supply / "rtc").unlink(missing_ok=True)
         (supply / "writes").unlink(missing_ok=True)
-        self._fault: Exception | None = None  # for which no life could begin or be read
-        self._living = threading.Thread(target=self._live)
+        self._fault: Exception | None = None  # why no run could begin or be read
+        self._living = threading.Thread(target=self._run)
         self._living.start()
 
     @property
@@ -63,7 +63,7 @@ class PoweredBoard:
                 self._process.kill()
         self._roused.set()
         self._living.join()
-        self._tell_fault()
+        self._raise_fault()
 
     def cut_in_wake(self, share: float) -> None:
         """Of what the wake before wrote to the flash. Returns when it is off."""
@@ -71,10 +71,10 @@ class PoweredBoard:
         self._living.join(CUT_S_MAX)
         if self._living.is_alive():
             self.cut()
-            said = self._log.read_text(errors="replace")
-            text = f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{said}"
+            output_text = self._log.read_text(errors="replace")
+            text = f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{output_text}"
             raise BoardError(text)
-        self._tell_fault()
+        self._raise_fault()
 
     def soft_reset(self) -> None:
         """Whatever it does, or in its sleep."""
@@ -89,34 +89,34 @@ class PoweredBoard:
         self._living.join(timeout_s)
         return not self._living.is_alive()
 
-    def _tell_fault(self) -> None:
+    def _raise_fault(self) -> None:
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise BoardError(f"its power switch failed: {fault}") from fault
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
-            self._live_on()
+            self._run_on()
         except (OSError, ValueError) as error:
             self._fault = error
 
-    def _live_on(self) -> None:
+    def _run_on(self) -> None:
         cause = POWER_ON
         while True:
             began_at = time.monotonic()
-            how = self._wake(cause)
+            how = self._run_wake(cause)
             if how is None:
                 return
-            word, _, sleep_ms = how.partition(" ")
-            self.wakes.append(Wake(began_at, time.monotonic(), word))
-            if word not in CAUSES:
+            report, _, sleep_ms = how.partition(" ")
+            self.wakes.append(Wake(began_at, time.monotonic(), report))
+            if report not in CAUSES:
                 return
-            cause = CAUSES[word]
-            if word == "deepsleep":
+            cause = CAUSES[report]
+            if report == "deepsleep":
                 self._roused.wait(min(int(sleep_ms) / 1000, self._pause_s))
                 cause = SOFT_RESET if self._is_reset else cause
 
-    def _wake(self, cause: int) -> str | None:
+    def _run_wake(self, cause: int) -> str | None:
         """How it ended: `deepsleep MS`, another word of `CAUSES`, `exit`, `power_cut`. None: it
         was off before it began.
         """
@@ -130,7 +130,7 @@ class PoweredBoard:
             self._is_reset = False
             (self._supply / "cut_at").write_text(str(self._write_to_cut_at()))
             self._process = subprocess.Popen(
-                self._asked, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
         code = self.code = self._process.wait()
         with self._lock:

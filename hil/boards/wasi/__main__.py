@@ -1,6 +1,6 @@
-"""Lives of boards, one after another, in a process that `host.py` starts, and no one else.
+"""Runs of boards, one after another, in a process that `host.py` starts, and nothing else.
 
-Argument: a descriptor, to which goes a JSON object for each life that ended, with how. Standard
+Argument: a descriptor, to which goes a JSON object for each run that ended, with how. Standard
 input: one for each, with its setting. Standard output: what the boards print.
 """
 
@@ -10,30 +10,30 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from hil.boards.wasi.machine import Setting, live
+from hil.boards.wasi.machine import Setting, run_program
 
 
 def main() -> None:
-    told = int(sys.argv[1])
+    report_fd = int(sys.argv[1])
     for line in sys.stdin:
-        asked = json.loads(line)
-        outcome = live(
-            Setting(Path(asked["flash"]), asked["heap"], uarts=tuple(asked["uarts"])),
-            asked["program"],
-            lambda octets: _write(sys.stdout.fileno(), octets),
-            cause=asked["cause"],
-            rtc_memory=bytes.fromhex(asked["rtc_memory"]),
-            fuel=asked["fuel"],
+        request = json.loads(line)
+        outcome = run_program(
+            Setting(Path(request["flash"]), request["heap"], uarts=tuple(request["uarts"])),
+            request["program"],
+            lambda chunk: _write(sys.stdout.fileno(), chunk),
+            cause=request["cause"],
+            rtc_memory=bytes.fromhex(request["rtc_memory"]),
+            fuel=request["fuel"],
         )
         text = json.dumps({**asdict(outcome), "rtc_memory": outcome.rtc_memory.hex()})
-        _write(told, text.encode() + b"\n")
+        _write(report_fd, text.encode() + b"\n")
     # An ordinary exit lets wasmtime's own threads end as they like, and one in ten writes a panic.
     os._exit(0)
 
 
-def _write(descriptor: int, octets: bytes) -> None:
-    while octets:
-        octets = octets[os.write(descriptor, octets) :]
+def _write(descriptor: int, chunk: bytes) -> None:
+    while chunk:
+        chunk = chunk[os.write(descriptor, chunk) :]
 
 
 if __name__ == "__main__":

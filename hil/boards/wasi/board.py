@@ -1,11 +1,11 @@
-"""A board of real MicroPython, for tests: its flash is a folder, each of its lives in a process.
+"""A board of real MicroPython, for tests: its flash is a folder, each of its runs in a process.
 
     board = WasiBoard(folder, heap="32k")
-    with board.start("import main") as life:
-        life.wait_for("connected")
+    with board.start("import main") as run:
+        run.wait_for("connected")
     outcome = board.run("import main")
 
-What survives a deep sleep (RTC memory) and tells of it (reset cause) is carried from life to life.
+What survives a deep sleep (RTC memory) and its trace (reset cause) are carried from run to run.
 A sleep passes at once: a test that wants to wait does so itself.
 """
 
@@ -22,30 +22,33 @@ from typing import Self
 
 from hil.boards.errors import BoardError
 from hil.boards.reset_causes import CAUSES, POWER_ON
-from hil.boards.wasi.host import given_back, taken
+from hil.boards.wasi.host import give_back_host, take_host
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
 
-LIFE_S_MAX = 60.0
+RUN_S_MAX = 60.0
 POLL_S = 0.005
 
 
 def why_not() -> str | None:
     """Why there can be no such board on this machine; None when there can."""
     if importlib.util.find_spec("wasmtime") is None:
-        return "wasmtime is not installed (pip install wasmtime); there is none for 32-bit machines"
+        return (
+            "wasmtime is not installed (make setup, and .venv/bin/python); there is none for "
+            "32-bit machines"
+        )
     return None
 
 
-class Life:
-    """From power on to whatever ends it. Whoever leaves the `with` takes the power away."""
+class BoardRun:
+    """From power on to whatever ends it. The end of the `with` cuts the power."""
 
-    def __init__(self, board: WasiBoard, asked: dict[str, object]) -> None:
+    def __init__(self, board: WasiBoard, request: dict[str, object]) -> None:
         self._board = board
         self._outcome: Outcome | None = None  # of one that has ended by itself
-        self._cutting = threading.Lock()  # nobody kills a host that lives another life already
+        self._cutting = threading.Lock()  # else a host could be killed that has another run already
         self._is_over = False
-        self._host = taken()
-        self._host.begin(asked)
+        self._host = take_host()
+        self._host.begin(request)
 
     def __enter__(self) -> Self:
         return self
@@ -59,18 +62,18 @@ class Life:
         self.cut_power()
         with self._cutting:
             self._is_over = True
-        given_back(self._host)
+        give_back_host(self._host)
 
     @property
     def output(self) -> str:
         """What it printed so far."""
         return self._host.output
 
-    def wait_for(self, pattern: str, timeout_s: float = LIFE_S_MAX) -> re.Match[str]:
+    def wait_for(self, pattern: str, timeout_s: float = RUN_S_MAX) -> re.Match[str]:
         """The first match in what it prints."""
         deadline = time.monotonic() + timeout_s
         while True:
-            has_ended = self._has_ended(0.0)  # looked at first: last words count
+            has_ended = self._has_ended(0.0)  # read first: its last output counts
             found = re.search(pattern, self.output)
             if found is not None:
                 return found
@@ -78,7 +81,7 @@ class Life:
                 raise BoardError(f"no {pattern!r} in what the board printed:\n{self.output}")
             time.sleep(POLL_S)
 
-    def wait(self, timeout_s: float = LIFE_S_MAX) -> Outcome:
+    def wait(self, timeout_s: float = RUN_S_MAX) -> Outcome:
         """Until it ends by itself; raises BoardError when it does not."""
         if not self._has_ended(timeout_s):
             self.cut_power()
@@ -95,13 +98,13 @@ class Life:
                 self._board.ended(Outcome("power_cut"))
 
     def _has_ended(self, timeout_s: float) -> bool:
-        told = self._host.outcome(timeout_s)
-        if told and self._outcome is None:
-            fields = json.loads(told)
+        report = self._host.outcome(timeout_s)
+        if report and self._outcome is None:
+            fields = json.loads(report)
             rtc_memory = bytes.fromhex(fields["rtc_memory"])
             self._outcome = Outcome(**{**fields, "rtc_memory": rtc_memory})
             self._board.ended(self._outcome)
-        return told is not None
+        return report is not None
 
 
 class WasiBoard:
@@ -109,7 +112,7 @@ class WasiBoard:
         """`uarts`: devices of this machine, by number of the board's UART."""
         flash.mkdir(parents=True, exist_ok=True)
         self.flash = flash
-        self.output = ""  # of the last life that `run` lived
+        self.output = ""  # of the last `run`
         self._heap = heap
         self._uarts = uarts
         self._cause = POWER_ON
@@ -121,9 +124,9 @@ class WasiBoard:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    def start(self, program: str, *, fuel: int = FUEL_FULL) -> Life:
+    def start(self, program: str, *, fuel: int = FUEL_FULL) -> BoardRun:
         """Switch it on. `fuel` is the number of instructions until the power is cut."""
-        asked = {
+        request = {
             "flash": str(self.flash),
             "heap": self._heap,
             "uarts": list(self._uarts),
@@ -132,15 +135,15 @@ class WasiBoard:
             "rtc_memory": self._rtc_memory.hex(),
             "fuel": fuel,
         }
-        return Life(self, asked)
+        return BoardRun(self, request)
 
-    def run(self, program: str, *, fuel: int = FUEL_FULL, timeout_s: float = LIFE_S_MAX) -> Outcome:
-        """Live one life to its end."""
-        with self.start(program, fuel=fuel) as life:
+    def run(self, program: str, *, fuel: int = FUEL_FULL, timeout_s: float = RUN_S_MAX) -> Outcome:
+        """One run to its end."""
+        with self.start(program, fuel=fuel) as run:
             try:
-                return life.wait(timeout_s)
+                return run.wait(timeout_s)
             finally:
-                self.output = life.output
+                self.output = run.output
 
     def ended(self, outcome: Outcome) -> None:
         self._cause = CAUSES.get(outcome.how, POWER_ON)

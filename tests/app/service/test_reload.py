@@ -15,7 +15,10 @@ import pytest
 
 from gateway.app.service.reload import changes, in_force, is_at_once
 from gateway.config import Configuration, load
+from gateway.config.reference import reference
+from gateway.config.spelling import dotted
 from gateway.frames import Connack, Connect, ReturnCode, decode, encode
+from gateway.host.supervisor import how_to
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.app.service.systemd_socket import SystemdSocket
@@ -60,13 +63,13 @@ def test_each_changed_key_is_named_with_its_place_and_when_it_counts(tmp_path: P
         edit(gateway, "clients_max = 5", "clients_max = 6\nconnects_per_s_max = 7")
         hang_up(gateway)
         assert systemd.wait_for("RELOADING=1").startswith("RELOADING=1\nMONOTONIC_USEC=")
-        assert "2 changed keys wait for a restart" in systemd.wait_for("READY=1")
+        assert "STATUS=2 changed keys wait for a restart (" in systemd.wait_for("READY=1")
         path = gateway.config_path
         for line in (
             f'reload: in force now: log.level = "debug", was "info" ({path}:8:9)',
             f"reload: needs a restart: limits.clients_max = 6, was 5 ({path}:10:15)",
             f"reload: needs a restart: limits.connects_per_s_max = 7, was 2000 ({path}:11:22)",
-            "reload: for 2 keys: sudo systemctl restart tidegate",
+            f"reload: for 2 keys: {how_to('restart')}",
         ):
             gateway.wait_for_log(re.escape(line))
         answer_to_connect(gateway.port, b"well", trailing=b"!")
@@ -153,6 +156,47 @@ def test_a_password_is_not_told_to_another_broker(tmp_path: Path) -> None:
         is_at_once(change.path, before.settings, after.settings) for change in found.values()
     )
     assert in_force(before, after).settings == before.settings
+
+
+EVERY_KEY_THAT_COUNTS = """
+[upstream]
+url = "mqtts://a"
+username = "{word}"
+password_file = "{word}"
+ca_file = "{word}"
+cert_file = "{word}"
+key_file = "{word}"
+keep_alive_s = {number}
+[admission]
+listed = ["{word}"]
+[admin]
+password_file = "{word}"
+[log]
+level = "{level}"
+format = "{form}"
+"""
+
+
+def test_what_counts_at_once_is_what_the_document_says(tmp_path: Path) -> None:
+    texts = ("a", 1, "info", "text"), ("b", 2, "debug", "json")
+    before, after = (
+        configured(
+            tmp_path,
+            EVERY_KEY_THAT_COUNTS.format(word=word, number=number, level=level, form=form),
+        )
+        for word, number, level, form in texts
+    )
+    documented = {
+        f"{section[1]}.{row[1]}"
+        for section in re.finditer(
+            r"^### `\[+(\w+)\]+`$(.*?)(?=^### |\Z)", reference(), re.MULTILINE | re.DOTALL
+        )
+        for row in re.finditer(r"^\| `(\w+)` .*\| reload \|$", section[2], re.MULTILINE)
+    }
+    found = {dotted(change.path): change for change in changes(before, after)}
+    assert set(found) == documented | {"upstream.keep_alive_s"}
+    left = {dotted(change.path) for change in changes(in_force(before, after), after)}
+    assert left == {"upstream.keep_alive_s"}
 
 
 def test_what_is_in_force_has_the_places_of_the_file_it_came_from(tmp_path: Path) -> None:

@@ -95,6 +95,9 @@ def test_what_is_not_installed_has_no_unit(tmp_path: Path) -> None:
 def test_a_command_in_a_home_is_warned_of(tmp_path: Path) -> None:
     command = Path.home() / ".local/bin/tidegate"
     done = tidegate("unit", "--command", command, folder=tmp_path)
-    assert (
-        f"warning: {command} is below {Path.home()}, where the service may not look" in done.stderr
+    assert f"warning: {command} is in a home, where the service may not look" in done.stderr
+    advice = done.stderr.splitlines()[1:]
+    assert advice[-1] == (
+        "  /usr/local/bin/tidegate unit | sudo tee /etc/systemd/system/tidegate.service"
     )
+    assert "sudo python3 -m venv /opt/tidegate" in advice[0]

@@ -88,6 +88,19 @@ def test_one_that_joined_while_the_broker_was_away_hears_it_with_the_flag_later(
     assert published(bench.hear(b"s1")) == ON_RETAINED
 
 
+def test_one_whose_first_connections_did_not_last_hears_it_with_the_flag_later() -> None:
+    bench = bench_with_clients(b"s1")
+    bench.lose_broker_for_long()
+    assert bench.subscribe(b"s1", b"state") != []
+    for _ in range(3):
+        bench.connect_broker(session_present=True)
+        bench.lose_broker()
+        bench.at += 2 * REPLAY_WINDOW_S
+    bench.connect_broker(session_present=True)
+    replay(bench)
+    assert published(bench.hear(b"s1")) == ON_RETAINED
+
+
 def test_a_live_message_that_the_broker_retains_comes_without_the_flag_and_is_kept() -> None:
     bench = bench_with_clients(b"s1", b"s2")
     bench.subscribe(b"s1", b"state")

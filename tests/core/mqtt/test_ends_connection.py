@@ -11,6 +11,7 @@ from gateway.core.mqtt.caution import (
     BLOCK_S,
     EVERYTHING,
     LASTS_S,
+    PATIENCE_S,
     SHORT_MAX,
     STRIKES_MAX,
     TRIAL_AFTER_S,
@@ -419,6 +420,22 @@ def test_a_blocked_filter_is_refused_at_once_until_the_block_ends() -> None:
     broker.take(broker.session.go_on(broker.now))
     broker.run()
     assert "bad" in broker.granted
+
+
+def test_a_blocked_filter_is_refused_also_where_answers_are_waited_for_no_longer() -> None:
+    broker = brought_to_its_end(EndingBroker(filters("bad")), wants=("bad", "good"))
+    broker.end(by_broker=False)
+    broker.holds = True
+    broker.connect(session_present=True)
+    broker.publish(reading("t", payload=b"1"), reading("u", payload=b"2"))
+    broker.run()
+    broker.wake(broker.now + PATIENCE_S)
+    assert not broker.session.caution.is_on
+    broker.filters_refused.clear()
+    broker.want("bad", "other")
+    broker.run()
+    assert broker.filters_refused == ["bad"]
+    assert "bad" not in {name for names in broker.subscribed() for name in names}
 
 
 def test_too_many_filters_in_a_packet_are_halved_until_the_broker_takes_them() -> None:

@@ -449,3 +449,35 @@ def test_what_is_aside_when_the_connection_ends_goes_before_what_comes_later() -
     assert in_flight.qos_order.all() == [behind]
     session.closed(0.0, by_broker=False)
     assert (in_flight.qos_order.count, list(in_flight.waiting)) == (0, [behind])
+
+
+@pytest.mark.parametrize(("step_ms", "moves_ms"), [(0, 0), (-3_600_000, -3_600_000)])
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_what_waits_over_a_suspended_machine_keeps_its_time_unless_the_clock_was_set(
+    waiting: int, step_ms: int, moves_ms: int
+) -> None:
+    """The monotonic clock stands still meanwhile: its zero is a minute later by the wall clock."""
+    session = session_up(receive_max=1)
+    publisher = session.publisher
+    publisher.unix_ms_at_zero = 1_800_000_000_000.0
+    publisher._pauses.suspended(100.0)
+    publish(session, *(new_reading(at=float(at)) for at in range(waiting + 1)))
+    publisher._pauses.suspended(160.0)
+    publisher.unix_ms_at_zero += 60_000 + step_ms
+    (packet,) = readings(session.receive(puback(1), 3.0))
+    suspended_ms = 60_000 if step_ms else 0
+    assert tag(packet)["ts"] == str(1_800_000_001_000 + moves_ms + suspended_ms)
+
+
+@pytest.mark.parametrize(("machine_at", "ts"), [(-1.0, "5"), (4.0, "1004000")])
+def test_what_a_former_run_took_on_is_stamped_by_what_its_file_says(
+    machine_at: float, ts: str
+) -> None:
+    session = MqttSession(options())
+    session.publisher.unix_ms_at_zero = 1_000_000.0
+    reading = new_reading(at=7.0)
+    session.publisher.tag(reading)
+    reading.epoch, reading.unix_ms, reading.machine_at = 99, 5, machine_at
+    session.publisher.publish(reading)
+    (packet,) = readings(connected(session))
+    assert tag(packet)["ts"] == ts

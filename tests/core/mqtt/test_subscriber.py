@@ -187,6 +187,40 @@ def test_so_many_are_raised_at_once_as_there_are_packet_ids(
     assert [name for name, *_ in asked(effects)] == ["site/a/3", "site/a/#"]
 
 
+def test_what_the_broker_has_from_a_former_connection_is_given_up_though_not_asked_for_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subscriptions = subscriptions_up()
+    for name in ("a/+", "b/+"):
+        grant(subscriptions, wanting(subscriptions, name))
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 2)
+    effects = subscriptions.open(identifiers_available=True)
+    assert [name for name, *_ in asked(effects)] == ["site/a/+", "site/a/+"]
+    subscriptions.unwant("b/+")
+    assert subscriptions.overlapping, "a message may come for each"
+    assert given_up(grant(subscriptions, effects)) == ["site/b/+"]
+
+
+def test_what_is_being_given_up_is_not_given_up_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a"))
+    subscriptions.unwant("a")
+    (packet,) = only(mqtt5.UnsubscribePacket, subscriptions.advance())
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 0)
+    assert wanting(subscriptions, "a") == []
+    subscriptions.unwant("a")
+    assert given_up(subscriptions.advance()) == []
+    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterDeleted("a")]
+    monkeypatch.undo()
+    grant(subscriptions, wanting(subscriptions, "a"))
+    subscriptions.unwant("a")
+    assert len(only(mqtt5.UnsubscribePacket, subscriptions.advance())) == 1
+    grant(subscriptions, wanting(subscriptions, "a"))
+    subscriptions.unwant("a")
+    assert subscriptions.overlapping
+    assert subscriptions._stale == {"a": None}, "it was asked for again since"
+
+
 def test_narrower_filters_are_granted_before_a_wider_one_is_given_up() -> None:
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, "a/#"))

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from hil.boards.wasi.machine import Setting, live
+from hil.boards.wasi.machine import Setting, run_program
 from hil.boards.wasi.outcome import FUEL_FULL
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         printed = bytearray()
-        outcome = live(
+        outcome = run_program(
             setting,
             asked["program"],
             printed.extend,

@@ -20,7 +20,7 @@ IMPORTS_ONLY = "import loader.start, a.app.start"
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class BoardRun:
     how: str
     fuel: int  # instructions
     output: str
@@ -35,7 +35,7 @@ class Lives:
         self._lived = 0
         self._process = self._started()
 
-    def live(self, fuel: int = 0, program: str = "import main") -> Life:
+    def run_program(self, fuel: int = 0, program: str = "import main") -> BoardRun:
         """`fuel`: instructions until the power goes; 0: it stays."""
         if self._lived >= LIVES_OF_A_PROCESS:
             self._end()
@@ -50,7 +50,7 @@ class Lives:
         told = json.loads(self._process.stdout.readline())
         self._rtc_memory = told.pop("rtc_memory")
         self._cause = CAUSES.get(told["how"], POWER_ON)
-        return Life(**told)
+        return BoardRun(**told)
 
     def _started(self) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -22,7 +22,7 @@ from firmware.app.settings import Settings
 from firmware.loader.slots import Slots
 from gateway.cli.sensors import senml
 from gateway.frames import Publish, decode
-from hil.faults.lossy_proxy import CALM, Weather, lossy_proxy
+from hil.faults.lossy_proxy import CALM, Impairment, lossy_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.firmware.app.conftest import FlashMaker, settings
@@ -317,15 +317,15 @@ def test_over_a_network_that_loses_copies_and_reorders_every_reading_arrives_as_
     gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str, seed: int
 ) -> None:
     async def inner() -> Bench:
-        weather = Weather(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)
-        async with lossy_proxy(gateway.port, seed, weather) as proxy:
+        impairment = Impairment(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)
+        async with lossy_proxy(gateway.port, seed, impairment) as proxy:
             bench = Bench(name, proxy.port, retry_ms=60, listen_every=3, budget_s=5)
             for _ in range(40):
                 await asyncio.to_thread(bench.wake)
-            proxy.weather = CALM
+            proxy.impairment = CALM
             while "sent" not in bench.lines[-1]:
                 await asyncio.to_thread(bench.wake)
-            assert min(proxy.fates[fate] for fate in ("lost", "copied", "delayed")) > 0
+            assert min(proxy.fault_counts[fault] for fault in ("lost", "copied", "delayed")) > 0
         return bench
 
     bench = asyncio.run(inner())

@@ -50,13 +50,13 @@ def through_store_and_send(node: WasiBoard, listener: Listener, points: int, see
     dice = random.Random(seed)
     stored: set[int] = set()
     with Lives(node.flash) as lives:
-        begin = lives.live(program=IMPORTS_ONLY).fuel
-        end = lives.live().fuel
+        begin = lives.run_program(program=IMPORTS_ONLY).fuel
+        end = lives.run_program().fuel
         for point in range(points):
             for _ in range(dice.choice((1, 1, 2))):
-                cut = lives.live(fuel=dice.randrange(begin, end))
+                cut = lives.run_program(fuel=dice.randrange(begin, end))
                 stored |= {int(each) for each in re.findall(r"stored (\d+)", cut.output)}
-            whole = lives.live()
+            whole = lives.run_program()
             assert whole.how == "deepsleep", (seed, point, whole)
             assert "safe" not in whole.output
             stored |= {int(each) for each in re.findall(r"stored (\d+)", whole.output)}
@@ -90,19 +90,19 @@ def through_an_update(
     dice = random.Random(seed)
     fresh = folder / "fresh"
     with Lives(node.flash) as lives:
-        assert "1 in a" in lives.live().output
+        assert "1 in a" in lives.run_program().output
         shutil.copytree(node.flash, fresh)
         ota_server.serve(published(folder, 2, image.image(image.application(2))))
-        begin = lives.live(program=IMPORTS_ONLY).fuel
-        update = lives.live()
+        begin = lives.run_program(program=IMPORTS_ONLY).fuel
+        update = lives.run_program()
         assert update.how == "reset"
         for point in range(points):
             shutil.rmtree(node.flash)
             shutil.copytree(fresh, node.flash)
             with Lives(node.flash) as fragile:
                 for _ in range(dice.randrange(1, 4)):
-                    fragile.live(fuel=dice.randrange(begin, update.fuel))
-                seen = [fragile.live() for _ in range(3)]
+                    fragile.run_program(fuel=dice.randrange(begin, update.fuel))
+                seen = [fragile.run_program() for _ in range(3)]
             assert seen[-1].how == "deepsleep", (seed, point, seen)
             assert "2 in b" in seen[-1].output, (seed, point, seen)
 

@@ -118,12 +118,12 @@ def test_a_node_in_safe_mode_takes_an_update(
     woken(node)
     ota_server.serve(published(tmp_path, 2, image.image(image.application(2))))
     with Lives(node.flash) as lives:
-        imported = lives.live(program=IMPORTS_ONLY).fuel
+        imported = lives.run_program(program=IMPORTS_ONLY).fuel
         for _ in range(3):
-            assert lives.live(fuel=imported).how == "power_cut"
-        safe = lives.live()
+            assert lives.run_program(fuel=imported).how == "power_cut"
+        safe = lives.run_program()
         assert (safe.how, "safe mode" in safe.output) == ("reset", True)
-        assert "2 in b\n" in lives.live().output
+        assert "2 in b\n" in lives.run_program().output
     listener.wait_for(lambda: listener.state().get("app") == 2)
 
 

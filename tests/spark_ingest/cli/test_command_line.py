@@ -154,8 +154,8 @@ def test_the_collector_imports_nothing_of_spark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "more", "told"),
     [
-        ("pyarrow", "", "pip install 'tidegate[collect]'"),
-        ("confluent_kafka", '[kafka]\nservers = "k:9092"\n', "pip install 'tidegate[kafka]'"),
+        ("pyarrow", "", f"{sys.executable} -m pip install 'prometheus-client"),
+        ("confluent_kafka", '[kafka]\nservers = "k:9092"\n', "-m pip install 'confluent-kafka"),
     ],
 )
 def test_without_what_it_writes_by_it_says_what_to_install(

@@ -3,7 +3,9 @@ whatever happens."""
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -155,3 +157,51 @@ def test_payloads_that_nobody_decodes_are_in_quarantine_and_acknowledged(
     bad, *good = rows_in(collector.lake)
     assert (bad["error"], bad["payload"], bad["seq"]) == ("form", b"\xff\x00\xff", 0)
     assert [row["value"] for row in good] == [1.0, 2.0], "the bad one came once"
+
+
+def with_topics(collector: CollectorProcess, *topics: str) -> None:
+    text = re.sub(
+        r"topics = .*", f"topics = {json.dumps(topics)}", collector.config_path.read_text()
+    )
+    collector.config_path.write_text(text)
+
+
+def test_a_topic_that_is_taken_out_of_the_file_is_unsubscribed(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    """The session stays at the broker, and with it what it was subscribed to."""
+    collector = CollectorProcess(tmp_path, broker.url, "c1", QUICK)
+    with_topics(collector, "a/#", "farm/#")
+    with collector:
+        collector.wait_until_collecting()
+    with_topics(collector, "b/#", "farm/#")
+    collector.start()
+    collector.wait_for_log("unsubscribed from .*a/#")
+    collector.kill()
+    with Publisher(broker.port) as publisher:  # to a session that is away
+        publisher.publish(range(100, 200), topic="a/1")
+        publisher.publish(range(100), topic="b/1")
+    collector.start()
+    until(all_there(collector.lake, range(100)))
+    collector.stop()
+    assert times_seen(collector.lake) == {float(each): 1 for each in range(100)}
+    assert collector.log.count("unsubscribed from") == 1
+
+
+def test_messages_of_a_subscription_that_nobody_wrote_down_are_told(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    """As a release leaves it that kept no account of its subscriptions."""
+    collector = CollectorProcess(tmp_path, broker.url, "c1", QUICK)
+    with_topics(collector, "a/#")
+    with collector:
+        collector.wait_until_collecting()
+    (collector.lake / "subscriptions" / "c1.json").unlink()
+    with_topics(collector, "b/#")
+    collector.start()
+    collector.wait_until_collecting()
+    with Publisher(broker.port) as publisher:
+        publisher.publish(range(10), topic="a/1")
+    collector.wait_for_log("messages on topic .*a/1.* come, for which collector.topics")
+    until(all_there(collector.lake, range(10)))
+    collector.stop()

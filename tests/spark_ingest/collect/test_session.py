@@ -16,6 +16,7 @@ from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
     Effect,
+    FormerEnded,
     NotSent,
     Phase,
     Received,
@@ -444,3 +445,62 @@ def test_a_receipt_that_the_broker_does_not_take_is_not_sent() -> None:
     session.closed()
     up(session)
     assert isinstance(session.publish("t", b"x" * 100)[0], Transmit)
+
+
+FORMER = replace(RULES, former=("$share/ingest/a/#", "$share/old/b"))
+
+
+def unsuback(packet_id: int, *codes: mqtt5.UnsubAckReasonCode) -> bytes:
+    return mqtt5.UnsubAckPacket(packet_id, list(codes)).write()
+
+
+def test_what_former_runs_subscribed_to_is_ended_behind_suback() -> None:
+    session = CollectorSession(FORMER)
+    session.opened(0.0)
+    (subscribe,) = said(session.receive(connack(session_present=True), 0.0, 0))
+    assert isinstance(subscribe, mqtt5.SubscribePacket)
+    effects = session.receive(SUBACK, 0.0, 0)
+    assert effects[0] == Subscribed(True)
+    (packet,) = said(effects)
+    assert isinstance(packet, mqtt5.UnsubscribePacket)
+    assert packet.patterns == ["$share/ingest/a/#", "$share/old/b"]
+    ok, none = mqtt5.UnsubAckReasonCode.SUCCESS, mqtt5.UnsubAckReasonCode.NO_SUBSCRIPTION_EXISTED
+    answer = unsuback(packet.packet_id, ok, none)
+    assert session.receive(answer, 0.0, 0) == [FormerEnded(FORMER.former, (), "")]
+    session.closed()
+    session.opened(0.0)
+    session.receive(connack(session_present=True), 0.0, 0)
+    assert session.receive(SUBACK, 0.0, 0) == [Subscribed(True)], "once"
+
+
+def test_one_whose_end_is_refused_is_asked_for_again_with_the_next_connection() -> None:
+    session = CollectorSession(FORMER)
+    for _ in range(2):
+        session.opened(0.0)
+        session.receive(connack(session_present=True), 0.0, 0)
+        (packet,) = said(session.receive(SUBACK, 0.0, 0))
+        assert isinstance(packet, mqtt5.UnsubscribePacket)
+        session.closed()
+    session.opened(0.0)
+    session.receive(connack(session_present=True), 0.0, 0)
+    (packet,) = said(session.receive(SUBACK, 0.0, 0))
+    assert isinstance(packet, mqtt5.UnsubscribePacket)
+    codes = mqtt5.UnsubAckReasonCode
+    answer = unsuback(packet.packet_id, codes.SUCCESS, codes.NOT_AUTHORIZED)
+    (ended,) = session.receive(answer, 0.0, 0)
+    assert isinstance(ended, FormerEnded)
+    assert (ended.filters, ended.refused) == (FORMER.former[:1], FORMER.former[1:])
+    assert "not authorized" in ended.reason
+    session.closed()
+    session.opened(0.0)
+    session.receive(connack(session_present=True), 0.0, 0)
+    (packet,) = said(session.receive(SUBACK, 0.0, 0))
+    assert isinstance(packet, mqtt5.UnsubscribePacket)
+    assert packet.patterns == ["$share/old/b"]
+
+
+def test_another_session_has_nothing_of_former_runs() -> None:
+    session = CollectorSession(FORMER)
+    up(session, session_present=False)
+    session.closed()
+    up(session)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_ingest.collect import assembly
 from spark_ingest.collect.collector import EndWhen
-from spark_ingest.config import ConfigError, Settings, load
+from spark_ingest.config import ConfigError, Settings, kinds, load
 from spark_ingest.config.kinds import ZONE_EXPECTED
 from spark_ingest.config.settings import TABLES
 from spark_ingest.config.template import template
@@ -288,3 +288,30 @@ def test_who_does_not_collect_need_not_say_what(tmp_path: Path) -> None:
     settings = load(path, collects=False)
     assert settings.collector.topics == ()
     assert settings.spark.conf == {"spark.ui.enabled": "true", "a.b": "2"}
+
+
+def path_keys() -> list[str]:
+    keys = []
+    for table, owner in TABLES.items():
+        for each in fields(owner):
+            kind = each.metadata.get("kind")
+            if kind is not None and kind.expected == kinds.file_path().expected:
+                keys.append(f"{table}.{each.name}")
+    return keys
+
+
+@pytest.mark.parametrize("key", path_keys())
+@pytest.mark.parametrize("url", ["s3a://bucket/x", "hdfs://host/x", "dbfs:/x", "file://host/x"])
+def test_no_url_that_is_not_of_this_machine_becomes_a_folder(
+    tmp_path: Path, key: str, url: str
+) -> None:
+    where, _, name = key.partition(".")
+    (tmp_path / "x.toml").write_text(f'[{where}]\n{name} = "{url}"\n')
+    for source, overrides in ((tmp_path / "x.toml", []), (None, [f"{key}={url}"])):
+        with pytest.raises(ConfigError, match=r"only file:///\.\.\.: mount"):
+            load(source, overrides, collects=False)
+
+
+def test_a_lake_may_be_given_as_a_url_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text('[lake]\npath = "file:///srv/lake"\n')
+    assert load(tmp_path / "x.toml", collects=False).lake.folder == Path("/srv/lake")

@@ -25,6 +25,12 @@ def fault_of(payload: bytes, format: Format = Format.AUTO, **wishes: str) -> Und
     return raised.value
 
 
+def faults_of(payload: bytes, format: Format = Format.AUTO) -> dict[str, Fault | None]:
+    points = decode(payload, NOW_US, format=format)
+    assert all((each.fault is None) == (each.value is not None) for each in points)
+    return {each.metric: None if each.fault is None else each.fault.fault for each in points}
+
+
 def cyclic() -> bytes:
     """An array that holds itself twice, and so has as many leaves as anybody looks for."""
     return bytes.fromhex("d81c82d81d00d81d00")
@@ -79,7 +85,7 @@ def test_a_topic_of_plain_text_takes_numbers_and_words() -> None:
     assert decode(b"21.5", NOW_US, format=Format.TEXT) == [Point("value", 21.5)]
     assert decode(b"OPEN", NOW_US, format=Format.TEXT) == [Point("value", None, "OPEN")]
     assert fault_of(b"\xff\xfe", Format.TEXT).fault is Fault.FORM
-    assert fault_of(b"nan", Format.TEXT).fault is Fault.NUMBER
+    assert faults_of(b"nan", Format.TEXT) == {"value": Fault.NUMBER}
 
 
 @pytest.mark.parametrize(
@@ -105,8 +111,35 @@ def test_a_date_of_cbor_says_when_too() -> None:
 
 
 def test_a_number_too_long_to_show_is_described() -> None:
-    error = fault_of(cbor2.dumps({"t": -(10**400)}))
-    assert error.detail == "'t' is a number of more than 20 digits"
+    (point,) = decode(cbor2.dumps({"t": -(10**400)}), NOW_US)
+    assert point.fault is not None
+    assert point.fault.detail == "'t' is a number of more than 20 digits"
+
+
+@pytest.mark.parametrize(
+    ("payload", "bad", "fault"),
+    [
+        (b'{"t": NaN, "h": 41.5}', "t", Fault.NUMBER),
+        (b'{"t": -Infinity, "h": 41.5}', "t", Fault.NUMBER),
+        (b'{"t": 1e999, "h": 41.5}', "t", Fault.NUMBER),
+        (b'{"t": ' + b"1" * 10_000 + b', "h": 41.5}', "t", Fault.NUMBER),
+        (b'{"t": "\\ud800", "h": 41.5}', "t", Fault.FORM),
+        (b'{"\\ud800": 1, "h": 41.5}', "?", Fault.FORM),
+        (b'{"' + b"t" * 300 + b'": 1, "h": 41.5}', "t" * 256, Fault.TOO_LARGE),
+        (b'{"air": {"t": NaN}, "h": 41.5}', "air.t", Fault.NUMBER),
+        (cbor2.dumps({"t": float("nan"), "h": 41.5}), "t", Fault.NUMBER),
+        (cbor2.dumps({"t": Decimal("Infinity"), "h": 41.5}), "t", Fault.NUMBER),
+        (cbor2.dumps({"t": 10**400, "h": 41.5}), "t", Fault.NUMBER),
+        (cbor2.dumps({"t": {1, 2}, "h": 41.5}), "t", Fault.FORM),
+        (cbor2.dumps({2.5: {"deep": 1}, "h": 41.5}), "2.5", Fault.FORM),
+        (cbor2.dumps({10**5000: 1, "h": 41.5}), "a number of more than 20 digits", Fault.FORM),
+    ],
+)  # fmt: skip
+def test_a_value_that_no_column_holds_leaves_the_others_of_its_message_alone(
+    payload: bytes, bad: str, fault: Fault
+) -> None:
+    assert faults_of(payload) == {bad: fault, "h": None}
+    assert decode(payload, NOW_US)[1] == Point("h", 41.5)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +149,11 @@ def test_a_number_too_long_to_show_is_described() -> None:
         (b"hello", Fault.FORM),
         (b'{"t": 21.5', Fault.FORM),
         (b'{"t": 21.5}}', Fault.FORM),
-        (b'{"t": NaN}', Fault.NUMBER),
-        (b'{"t": 1e999}', Fault.NUMBER),
-        (b'{"t": "\\ud800"}', Fault.FORM),
-        (b'{"\\ud800": 1}', Fault.FORM),
         (b"{}", Fault.FORM),
         (b"null", Fault.FORM),
         (b"[" * 100_000, Fault.FORM),
-        (b"1" * 10_000, Fault.FORM),
         (cbor2.dumps({"t": 1}) + b"\x00", Fault.FORM),
         (cbor2.dumps({"t": 1})[:-1], Fault.FORM),
-        (cbor2.dumps({"t": float("inf")}), Fault.NUMBER),
-        (cbor2.dumps({"t": Decimal("NaN")}), Fault.NUMBER),
-        (cbor2.dumps({"t": 10**400}), Fault.NUMBER),
-        (cbor2.dumps({"t": {1, 2}}), Fault.FORM),
-        (cbor2.dumps({2.5: 1}), Fault.FORM),
-        (cbor2.dumps({10**5000: 1}), Fault.FORM),
         (cbor2.dumps(list(range(POINTS_MAX + 1))), Fault.TOO_LARGE),
         (b"[" * (DEPTH_MAX + 1) + b"1" + b"]" * (DEPTH_MAX + 1), Fault.TOO_LARGE),
         (cyclic(), Fault.TOO_LARGE),
@@ -165,6 +187,9 @@ def is_fit_for_a_table(point: Point) -> bool:
     texts = [point.metric, point.text or "", point.unit or "", point.device or ""]
     times = point.time_us is None or 0 <= point.time_us <= UNIX_US_MAX
     value = point.value is None or abs(point.value) < float("inf")
+    kinds = [point.value is not None, point.text is not None, point.fault is not None]
+    if not point.metric or sum(kinds) != 1 or not (point.fault or BLANK).detail.isprintable():
+        return False
     return all(each.encode() is not None for each in texts) and times and value
 
 
@@ -179,6 +204,7 @@ def judge(payload: bytes, format: Format) -> None:
     assert all(map(is_fit_for_a_table, points))
 
 
+BLANK = UndecodableError(Fault.FORM, "")
 FORMATS = st.sampled_from(Format)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 LABELS = st.integers(-8, 10) | st.sampled_from(["n", "v", "bn", "bt", "t", "u", "vs", "vb", "x_"])

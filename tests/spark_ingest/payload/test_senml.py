@@ -131,23 +131,8 @@ def test_unknown_labels_are_ignored_unless_they_must_be_understood() -> None:  #
 @pytest.mark.parametrize(
     ("records", "fault", "words"),
     [
-        ([{"n": "t"}], Fault.SENML, "has no value"),
         ([{"bn": "d:"}], Fault.SENML, "no record has a value"),
-        ([{"v": 1, "u": "Cel"}], Fault.SENML, "without name"),
-        ([{"n": "t", "v": 1, "vs": "one"}], Fault.SENML, "more than one value"),
-        ([{"n": "t", "v": "1"}], Fault.SENML, "t is '1', not a number"),
-        ([{"n": "t", "v": True}], Fault.SENML, "not a number"),
-        ([{"n": "t", "vb": 1}], Fault.SENML, "vb of 't' is 1"),
-        ([{"n": "t", "vs": 1}], Fault.SENML, "not text"),
-        ([{"n": 7, "v": 1}], Fault.SENML, "n is 7, not text"),
-        ([{"n": ["t"], "v": 1}], Fault.SENML, "n is a list, not text"),
         ([{"bn": "d:", "n": "t", "v": 1, "bver": 11}], Fault.SENML, "version 11"),
-        ([{"bn": "d:", "n": "t", "v": 1, "bt": "now"}], Fault.SENML, "bt is 'now'"),
-        ([{"n": "t", "v": 1, "t": -1.9e9}], Fault.CLOCK, "the time"),
-        ([{"n": "t", "v": 1, "t": 1e300}], Fault.CLOCK, "the time"),
-        ([{"n": "t", "v": 1e999}], Fault.NUMBER, "inf"),
-        ([{"n": "t", "bv": 1.7e308, "v": 1.7e308}], Fault.NUMBER, "inf"),
-        ([{"n": "t" * 257, "v": 1}], Fault.TOO_LARGE, "257 characters"),
         ([{"n": "t", "v": 1}] * (RECORDS_MAX + 1), Fault.TOO_LARGE, "1025 records"),
     ],
 )
@@ -157,6 +142,75 @@ def test_what_is_no_valid_pack_says_why(
     error = fault_of(*records)
     assert error.fault is fault
     assert words in error.detail
+
+
+@pytest.mark.parametrize(
+    ("records", "fault", "words"),
+    [
+        ([{"n": "t"}], Fault.SENML, "has no value"),
+        ([{"v": 1, "u": "Cel"}], Fault.SENML, "without name"),
+        ([{"n": "t", "v": 1, "vs": "one"}], Fault.SENML, "more than one value"),
+        ([{"n": "t", "v": "1"}], Fault.SENML, "t is '1', not a number"),
+        ([{"n": "t", "v": True}], Fault.SENML, "not a number"),
+        ([{"n": "t", "vb": 1}], Fault.SENML, "vb of 't' is 1"),
+        ([{"n": "t", "vs": 1}], Fault.SENML, "not text"),
+        ([{"n": 7, "v": 1}], Fault.SENML, "n is 7, not text"),
+        ([{"n": ["t"], "v": 1}], Fault.SENML, "n is a list, not text"),
+        ([{"n": "t", "v": 1, "u": 5}], Fault.SENML, "u is 5, not text"),
+        ([{"n": "t", "v": 1, "t": "now"}], Fault.SENML, "t is 'now', not a number"),
+        ([{"n": "t", "v": 1, "t": -1.9e9}], Fault.CLOCK, "the time"),
+        ([{"n": "t", "v": 1, "t": 1e300}], Fault.CLOCK, "the time"),
+        ([{"n": "t", "v": 1e999}], Fault.NUMBER, "inf"),
+        ([{"n": "t", "v": float("nan")}], Fault.NUMBER, "nan"),
+        ([{"n": "t" * 257, "v": 1}], Fault.TOO_LARGE, "257 characters"),
+    ],
+)
+def test_a_record_that_is_wrong_leaves_the_others_of_its_pack_alone(
+    records: list[dict[str | int, object]], fault: Fault, words: str
+) -> None:
+    first, bad, last = pack({"n": "a", "v": 1}, *records, {"n": "b", "v": 2})
+    assert (first, last) == (Point("a", 1.0), Point("b", 2.0))
+    assert bad.fault is not None
+    assert bad.fault.fault is fault
+    assert words in bad.fault.detail
+    assert bad.metric in ("t", "value", "t" * 256)
+    assert (bad.value, bad.text) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("label", "wrong", "right"),
+    [("bn", 7, "d:"), ("bt", "now", 0), ("bu", 7, "Cel"), ("bv", float("inf"), 0)],
+)
+def test_a_base_value_that_is_wrong_is_so_until_it_is_set_again(
+    label: str, wrong: object, right: object
+) -> None:
+    points = pack(
+        {"n": "a", "v": 1}, {label: wrong, "n": "b", "v": 2}, {"n": "c", "v": 3},
+        {label: right, "n": "d", "v": 4},
+    )  # fmt: skip
+    assert [each.metric for each in points] == ["a", "b", "c", "d"]
+    assert [each.value for each in points] == [1.0, None, None, 4.0]
+    assert [each.fault is None for each in points] == [True, False, False, True]
+
+
+def test_who_does_not_need_a_base_value_is_good_without_it() -> None:
+    points = pack(
+        {"bu": 7, "bv": "x", "n": "a", "u": "Cel", "vs": "on"}, {"n": "b", "u": "V", "v": 1}
+    )
+    assert [(each.metric, each.text, each.fault is None) for each in points] == [
+        ("a", "on", True), ("b", None, False),
+    ]  # fmt: skip
+
+
+def test_a_sum_is_wrong_alone_too() -> None:
+    points = pack(
+        {"bn": "d:", "n": "a", "u": "W", "v": 1, "s": 1e999}, {"n": "b", "v": "x", "s": 2}
+    )
+    assert [(each.metric, each.value, each.fault is None) for each in points] == [
+        ("a", 1.0, True), ("a.sum", None, False), ("b", None, False), ("b.sum", 2.0, True),
+    ]  # fmt: skip
+    (wrong, _, after) = pack({"bn": "d:", "bs": "x", "n": "a"}, {"n": "b"}, {"bs": 1, "n": "c"})
+    assert (wrong.metric, wrong.fault is None, after.value) == ("a.sum", False, 1.0)
 
 
 @pytest.mark.parametrize("line", GOLDEN.read_text().splitlines())

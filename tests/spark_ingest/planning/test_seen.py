@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from unittest.mock import patch
 
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from spark_ingest.planning import seen as module
 from spark_ingest.planning.offset import Offset
 from spark_ingest.planning.seen import Seen, SeenOfEpoch
-from spark_ingest.segments.sequences import BLOCK_BITS, Identities, Sequences
+from spark_ingest.segments.sequences import BLOCK_BITS, Encoded, Identities, Sequences
 
 # So that blocks fill up and runs of them join.
 NEAR = st.integers(0, 3) | st.integers(BLOCK_BITS - 3, BLOCK_BITS + 3) | st.integers(0, 10**12)
@@ -95,6 +96,41 @@ def test_beyond_the_limit_the_life_that_is_longest_silent_is_forgotten() -> None
         assert [life for life, _ in seen.by_epoch] == ["a", "c"]
         assert seen.forgotten == 1
         assert seen.add(ids("b", 1, 0)) == {}, "forgotten is not seen"
+
+
+def test_beyond_the_limit_the_gateway_with_the_most_lives_gives_way() -> None:
+    with patch.object(module, "EPOCHS_MAX", 4):
+        seen = Seen()
+        for gateway, epoch in (("away", 1), ("away", 2), ("a", 1), ("a", 2), ("a", 3), ("a", 4)):
+            seen.add(ids(gateway, epoch, 0))
+        assert [*seen.by_epoch] == [("away", 1), ("away", 2), ("a", 3), ("a", 4)]
+        assert seen.forgotten == 2
+
+
+def test_a_thousand_gateways_that_restart_leave_one_that_is_away_what_it_is_known_by() -> None:
+    """Each of 50 times, with a hole each; the offset goes through the checkpoint in between."""
+    offset = Offset()
+    for epoch in range(1, 6):
+        offset.seen.add(ids("away", epoch, *range(500)))
+    for epoch in range(1, 51):
+        everyone: dict[str, Encoded] = {}
+        for number in range(999):
+            everyone |= ids(f"gateway-{number}", epoch, *range(7), 9)
+        assert offset.seen.add(everyone) == {}
+        if epoch % 10 == 0:
+            offset = Offset.from_json(json.loads(json.dumps(offset.to_json())))
+    again: dict[str, Encoded] = {}
+    for epoch in range(1, 6):
+        again |= ids("away", epoch, *range(500))
+    repeated = offset.seen.add(again)
+    assert {key: len(Sequences.decoded(each)) for key, each in repeated.items()} == {
+        ("away", epoch): 500 for epoch in range(1, 6)
+    }
+    assert len(offset.seen.by_epoch) == module.EPOCHS_MAX
+    lives = Counter(gateway for gateway, _ in offset.seen.by_epoch)
+    assert min(lives[f"gateway-{number}"] for number in range(999)) >= 10
+    assert offset.seen.forgotten == 999 * 50 + 5 - module.EPOCHS_MAX
+    assert len(json.dumps(offset.to_json())) < 1_000_000
 
 
 def test_beyond_the_limit_the_lowest_block_with_holes_is_forgotten_and_nothing_is_lost() -> None:

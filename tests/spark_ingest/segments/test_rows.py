@@ -110,6 +110,33 @@ def test_payloads_of_good_messages_are_kept_where_that_is_wished() -> None:
     assert columns.payload_of == [0, 0]
 
 
+def test_a_value_that_is_wrong_is_in_quarantine_alone() -> None:
+    payload = b'{"t": NaN, "h": 41.5, "p": 1013}'
+    columns, footer = rows_of(delivery(payload)).finished("c1", 0)
+    assert columns.metric == ["t", "h", "p"]
+    assert columns.value == [None, 41.5, 1013.0]
+    assert columns.error == ["number", None, None]
+    assert columns.part == [0, 1, 2]
+    assert columns.payload_of == [0, None, None]
+    assert footer.quarantined == {"number": 1}
+
+
+def test_of_large_payloads_only_so_much_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_ingest.segments.rows.REPEATED_BYTES_MAX", 40)
+    bad = b'{"t": NaN, "h": 1, "p": NaN}'
+    columns, _ = rows_of(delivery(bad), delivery(bad), delivery(b'{"t": NaN, "h": 1}')).finished(
+        "c1", 0
+    )
+    assert columns.metric == ["t", "h", "p", None, "t", "h"]
+    assert columns.error == ["number", None, "number", "number", "number", None]
+    assert columns.payload_of == [0, None, 0, 1, 2, None]
+    kept, _ = rows_of(
+        delivery({"t": 1, "h": 2}), *[delivery({"t": 1, "h": 2, "long": "x" * 20})] * 2,
+        options=RowOptions(keep_payload=True),
+    ).finished("c1", 0)  # fmt: skip
+    assert kept.payload_of == [0, 0, 1, None, None, 2, None, None]
+
+
 def test_a_mistake_of_ours_stops_no_other_message(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -34,10 +34,12 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def ended(lake: Path, master: str, python: str = sys.executable) -> JobProcess:
+def ended(lake: Path, master: str, python: str | None = None) -> JobProcess:
     job = JobProcess(lake, "--once", master=master)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", python)
+        patch.delenv("PYSPARK_PYTHON", raising=False)
+        if python is not None:
+            patch.setenv("PYSPARK_PYTHON", python)
         job.start()
     until(lambda: job.returncode is not None, 300)
     return job

@@ -158,3 +158,34 @@ def test_the_verb_draws_a_day_of_a_lake(
     asked = ["report", "--lake", str(lake), "--output", str(tmp_path / "no" / "page.html")]
     assert main(asked) != ExitCode.OK
     assert "page.html" in capsys.readouterr().err
+
+
+def test_messages_of_other_publishers_are_shown_by_their_topic(tmp_path: Path) -> None:
+    """They have no gateway, number or device."""
+    nobody = {"gw": None, "client": None, "device": None, "epoch": None, "seq": None, "gw_ts": None}
+    foreign = [
+        {**reading("", 7, value, 0), **nobody, "topic": "shed/power"} for value in (3.0, 4.0)
+    ]
+    both = [*ROWS, *foreign]
+    write(tmp_path, "bronze", both)
+    rows = pa.Table.from_pylist(both, schema=readings("bronze").schema())
+    for name, period in ROLLUPS.items():
+        write(tmp_path, name, partials_of(rows, period).to_pylist())
+    found = read_day(tmp_path, DAY)
+    assert "shed/power" in found.devices
+    assert found.gateways == ["gh"]
+    (line,) = [each for each in found.metrics[0].lines if each.device == "shed/power"]
+    assert line.mean[0] == 3.5
+    output = tmp_path / "day.html"
+    assert main(["report", "--lake", str(tmp_path), "--output", str(output)]) == ExitCode.OK
+    assert "shed/power" in output.read_text()
+
+
+def test_a_day_of_other_publishers_alone_is_shown_too(tmp_path: Path) -> None:
+    nobody = {"gw": None, "client": None, "device": None, "epoch": None, "seq": None}
+    rows = [{**reading("", 7, 3.0, 0), **nobody, "unit": None, "topic": "shed/power"}]
+    write(tmp_path, "bronze", rows)
+    table = pa.Table.from_pylist(rows, schema=readings("bronze").schema())
+    for name, period in ROLLUPS.items():
+        write(tmp_path, name, partials_of(table, period).to_pylist())
+    assert "publishers without a gateway" in page_of(read_day(tmp_path, DAY), tmp_path)

@@ -69,7 +69,7 @@ def test_doctor_looks_for_kafka_instead_of_segments(config: Path) -> None:
     assert answer.returncode == 1
     assert "segments" not in answer.stdout
     missing = find_spec("confluent_kafka") is None
-    said = "pip install 'tidegate[kafka]'" if missing else "kafka.servers says where"
+    said = "-m pip install 'confluent-kafka" if missing else "kafka.servers says where"
     assert said in answer.stdout
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from functools import reduce
 from pathlib import Path
 from shutil import copytree
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,11 +20,12 @@ from spark_ingest.spark import rollups
 from spark_ingest.spark.audit import SilenceOptions
 from spark_ingest.spark.job import Job, JobOptions
 from spark_ingest.spark.job_counters import JobCounters
+from spark_ingest.spark.pipeline import RouteError
 from spark_ingest.spark.upkeep import Upkeep
 from spark_ingest.tables.checkpoint import Checkpoint
 from spark_ingest.tables.delta.files import write_files
 from spark_ingest.tables.delta.table import Table, TableError
-from spark_ingest.tables.tables import GAPS, ROLLUPS, SILENCES, checkpoint_folder
+from spark_ingest.tables.tables import GAPS, ROLLUPS, SILENCES, checkpoint_folder, table_folder
 from tests.spark_ingest.examples import TAKEN_ON_MS, delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.lakes import write_segments
@@ -38,9 +41,9 @@ WIDE = SchemaOptions("wide", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 10
 OPEN = SchemaOptions("open", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 119.0)})
 
 
-def fill(spark: SparkSession, lake: Path) -> None:
+def fill(spark: SparkSession, lake: Path, routes: Mapping[str, str] = MappingProxyType({})) -> None:
     """One segment is one batch."""
-    Job(spark, JobOptions(lake, rows_max=1, once=True), JobCounters()).run()
+    Job(spark, JobOptions(lake, rows_max=1, once=True, routes=routes), JobCounters()).run()
 
 
 def rolled_up(spark: SparkSession, lake: Path) -> dict[str, list[dict[str, Any]]]:
@@ -148,25 +151,106 @@ def test_quarantine_is_decoded_anew_by_other_schemas_and_what_is_good_counts(
     assert len(table_rows(narrow, "bronze")) == 113
 
 
-@pytest.mark.parametrize("table", ["rollup_1m", "quarantine"])
+def test_what_is_decoded_again_goes_where_a_batch_brings_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A route that was there, one that is new, and one whose table another job has filled."""
+    hot, new = {"hot": "value > 90"}, {"new": "value > 105"}
+    write_segments(tmp_path, "c1", READINGS, schemas=[NARROW])
+    fill(spark, tmp_path, hot)
+    assert sorted(row["value"] for row in table_rows(tmp_path, "hot")) == [*range(91, 100)]
+    with checkpoint_of(tmp_path) as checkpoint:
+        wrong = Upkeep(spark, tmp_path, {"odd": "valu > 1"})
+        with pytest.raises(RouteError, match="odd"):
+            wrong.replay_quarantine(checkpoint, [WIDE], RowOptions())
+        upkeep = Upkeep(spark, tmp_path, {**hot, **new})
+        for _ in range(2):
+            upkeep.replay_quarantine(checkpoint, [WIDE], RowOptions())
+        foreign = upkeep.tables["bronze"].read()
+        other = Table(table_folder(tmp_path, "other"), upkeep.tables["bronze"].schema)
+        other.append(write_files([foreign], other.folder, other.schema), "another", 1)
+        of_others = Upkeep(spark, tmp_path, {"other": "true"})
+        with pytest.raises(TableError, match="another checkpoint"):
+            of_others.replay_quarantine(checkpoint, [OPEN], RowOptions())
+    assert sorted(row["value"] for row in table_rows(tmp_path, "hot")) == [*range(91, 110)]
+    assert sorted(row["value"] for row in table_rows(tmp_path, "new")) == [*range(106, 110)]
+    late = delivery({"t": 50.0}, tagged(120)), delivery({"t": 99.0}, tagged(121))
+    write_segments(tmp_path, "c1", late, schemas=[NARROW])
+    fill(spark, tmp_path, {**hot, **new})
+    assert len(table_rows(tmp_path, "hot")) == 20
+    assert len(table_rows(tmp_path, "bronze")) == 112
+
+
+def test_a_value_that_is_no_number_is_in_quarantine_alone_and_stays_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each value once, over a backfill that is repeated and a run after it."""
+    plain = delivery(b'{"t": NaN, "h": 41.5, "big": 1e999}', tagged(0))
+    pack = delivery(b'[{"bn":"d:","n":"a","v":1},{"n":"b","v":NaN},{"n":"c","v":3}]', tagged(1))
+    out_of_range = delivery({"t": 105.0, "h": 1.0}, tagged(2))
+    foreign = delivery(b'{"t": NaN, "h": 7}')
+    write_segments(tmp_path, "c1", [plain, pack], [out_of_range, foreign, plain], schemas=[NARROW])
+
+    def found(name: str) -> list[tuple[Any, ...]]:
+        rows = (
+            (row["seq"], row["part"], row["metric"], row["value"])
+            for row in table_rows(tmp_path, name)
+        )
+        return sorted(rows, key=str)
+
+    good = [
+        (0, 1, "h", 41.5),
+        (1, 0, "a", 1.0),
+        (1, 2, "c", 3.0),
+        (2, 1, "h", 1.0),
+        (None, 1, "h", 7.0),
+    ]
+    bad = [(0, 0, "t", None), (0, 2, "big", None), (1, 1, "b", None), (None, 0, "t", None)]
+    fill(spark, tmp_path)
+    assert found("bronze") == good
+    assert found("quarantine") == sorted([*bad, (2, 0, "t", 105.0)], key=str)
+    with checkpoint_of(tmp_path) as checkpoint:
+        for _ in range(2):
+            replayed = Upkeep(spark, tmp_path).replay_quarantine(checkpoint, [WIDE], RowOptions())
+            assert replayed.left == 4
+    fill(spark, tmp_path)
+    assert found("bronze") == sorted([*good, (2, 0, "t", 105.0)], key=str)
+    assert found("quarantine") == sorted(bad, key=str)
+    assert {row["error"] for row in table_rows(tmp_path, "quarantine")} == {"number"}
+
+
+@pytest.mark.parametrize("table", ["rollup_1m", "quarantine", "hot"])
 def test_a_backfill_that_was_killed_is_finished_by_the_schemas_that_it_had(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """It ends before this table has its part; the next one finds other schemas."""
+    hot = {"hot": "value > 90"}
     write_segments(tmp_path, "c1", READINGS, schemas=[NARROW])
-    fill(spark, tmp_path)
+    fill(spark, tmp_path, hot)
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with checkpoint_of(tmp_path) as checkpoint:
-        upkeep = Upkeep(spark, tmp_path)
-        monkeypatch.setattr(upkeep.tables[table], "_commit", killed)
-        with pytest.raises(KeyboardInterrupt):
-            upkeep.replay_quarantine(checkpoint, [WIDE], RowOptions())
+        upkeep = Upkeep(spark, tmp_path, hot)
+        commit = Table._commit
+
+        def commit_or_die(self: Table, *arguments: Any) -> None:
+            if self.folder.name == table:
+                killed()
+            commit(self, *arguments)
+
+        with monkeypatch.context() as dying:
+            dying.setattr(Table, "_commit", commit_or_die)
+            with pytest.raises(KeyboardInterrupt):
+                upkeep.replay_quarantine(checkpoint, [WIDE], RowOptions())
         assert len(table_rows(tmp_path, "quarantine")) == 20
-        replayed = Upkeep(spark, tmp_path).replay_quarantine(checkpoint, [OPEN], RowOptions())
+        others = {"hot": "value > 100"}
+        replayed = Upkeep(spark, tmp_path, others).replay_quarantine(
+            checkpoint, [OPEN], RowOptions()
+        )
         assert replayed.left == 0
+    assert sorted(row["value"] for row in table_rows(tmp_path, "hot")) == [*range(91, 120)]
     bronze = sorted((row["seq"], row["value"]) for row in table_rows(tmp_path, "bronze"))
     assert bronze == [(n, float(n)) for n in range(120)]
     assert sum(row["n"] for row in rolled_up(spark, tmp_path)["rollup_1m"]) == 120

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -111,6 +112,14 @@ def test_nothing_is_replaced_unasked_and_no_part_is_left(tmp_path: Path) -> None
     done = tidegate("backup", "b", "--config", config, "--force", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["schema"] == "tidegate.backup/1"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "config.toml", "state"]
+
+
+def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
+    config = gateway_folder(tmp_path)
+    os.mkfifo(tmp_path / "b")
+    done = tidegate("backup", "b", "--config", config, "--force", folder=tmp_path)
+    assert (done.returncode, (tmp_path / "b").is_fifo()) == (73, True)
+    assert done.stderr == "tidegate backup: b is no plain file, and is not replaced\n"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_file_system_that_takes_nothing_is_one_that_fails(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.EACCES, "may not be written by this user"),
+        (errno.EACCES, "may not be made by this user: `sudo install -d -m 0700 -o "),
         (errno.EROFS, "read-only"),
         (errno.EIO, "the disk fails: replace it"),
         (errno.EMFILE, "RLIMIT_NOFILE"),
@@ -130,7 +130,7 @@ def test_a_file_system_that_takes_nothing_is_one_that_fails(folder: Path) -> Non
 )
 def test_an_error_of_the_folder_says_what_to_do(number: int, advice: str) -> None:
     error = journal_error(
-        Path("/var/lib/tidegate/journal"), OSError(number, "as the system has it")
+        Path("/var/lib/no-such-folder/journal"), OSError(number, "as the system has it")
     )
     assert error.errno == number
     assert advice in str(error)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.host.causes import user_name
 from gateway.storage.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.storage.state.errors import StateError, from_system
 from gateway.storage.state.folder import EPOCH_FILE, RUNS_MAX, StateFolder, open_state
@@ -200,6 +201,7 @@ def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:
 def test_a_folder_is_free_again_when_its_user_was_killed(tmp_path: Path) -> None:
     program = f"""
 import os, pathlib
+from gateway.host.causes import user_name
 from gateway.storage.state.folder import open_state
 open_state(pathlib.Path({str(tmp_path)!r}), ["udp"])
 os.kill(os.getpid(), 9)
@@ -225,4 +227,8 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
 def test_files_of_another_user_are_said_with_the_command_that_mends_it(tmp_path: Path) -> None:
     # Root, who may run the tests, is never refused.
     said = from_system(tmp_path, PermissionError(errno.EACCES, "Permission denied")).strerror
-    assert f"`sudo mkdir -p {tmp_path} && sudo chown -R $USER {tmp_path}`" in str(said)
+    mends = f"sudo chown -R {user_name()} {tmp_path} && chmod -R u+rwX {tmp_path}"
+    assert said == (
+        f"gateway.state_dir {tmp_path} may not be written by its owner: `{mends}`, or set another "
+        "gateway.state_dir"
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.transports.errors import LinkError
-from gateway.transports.port_owner import udp_port_owner
+from gateway.transports.port_owner import port_owner
 from gateway.transports.udp.socket import explain_bind, open_udp_socket
 from tests.support.own_network import run_in_own_network
 
@@ -37,8 +37,8 @@ def test_an_owner_that_may_not_be_known_is_another_process(tmp_path: Path) -> No
         (tmp_path / "net").mkdir()
         (tmp_path / "net/udp").write_text(Path("/proc/net/udp").read_text())
         (tmp_path / "1").mkdir()
-        assert udp_port_owner(port, tmp_path) is None
-    assert udp_port_owner(port) is None
+        assert port_owner(port, proc=tmp_path) is None
+    assert port_owner(port) is None
     assert "another process has this port" in explain_bind(
         OSError(errno.EADDRINUSE, "in use"), "127.0.0.1", port
     )
