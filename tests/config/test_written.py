@@ -116,7 +116,7 @@ def test_the_reference_holds_every_key() -> None:
 
 def test_the_mistakes_in_the_reference_are_shown_as_they_would_be() -> None:
     example = reference().split("```")[1].strip().split("\n")
-    text = '\n\n\n\n[upstream]\nkeep_alive_s=0\n\n\npasword_file = "x"\n'
+    text = '\n\n\n\n[upstream]\nkeep_alive_s = 0\n\n\npasword_file = "x"\n'
     assert complaints(text, {"TIDEGATE_LOG__FORMAT": "xml"}) == [
         line.replace("config.toml", "c.toml") for line in example
     ]

@@ -67,7 +67,7 @@ def test_boards_and_scenarios_are_listed(tmp_path: Path) -> None:
         (["--require", "x"], 2, "no board 'x'"),
         (["--gateway", "h:1"], 2, "--gateway and --broker go together"),
         (["--gateway", "h"], 2, "expected HOST:PORT, got 'h'"),
-        (["--jobs", "0"], 2, "--jobs: at least 1"),
+        (["--jobs", "0"], 2, "--jobs: expected 1 to 100, got '0'"),
         (["--bench", "absent.toml"], 78, "absent.toml: No such file or directory"),
     ],
 )

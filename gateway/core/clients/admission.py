@@ -47,7 +47,7 @@ _CONNECT_HEAD = 6  # octets before the client id, in the short form
 class AdmissionOptions:
     clients_max: int = 10_000
     clients_per_host_max: int = 0  # 0 for no limit
-    topics_per_host_max: int = 0  # beyond `NAMES_UNCOUNTED` of each client; 0 for no limit
+    topics_per_host_max: int = 100_000  # beyond `NAMES_UNCOUNTED` of each client; 0 for no limit
     client_id_bytes_max: int = 64  # 1.2 says 23; gateways in the field take more
     assign_empty_client_id: bool = False
     answers_per_s_max: int = 20

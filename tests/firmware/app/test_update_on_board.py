@@ -212,7 +212,7 @@ def test_the_ota_server_says_which_file_it_cannot_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["--broker", "somewhere:99999"], 2, "somewhere:99999 is no HOST or HOST:PORT"),
+        (["--broker", "somewhere:99999"], 2, "port 99999 is none from 1 to 65535"),
         (["--nodes", "sensors/#"], 2, "sensors/# is no filter of nodes; it is like sensors/+"),
         (["--nodes", "sensors+/x"], 2, "is no filter of nodes"),
         (["--node", "sensors/+"], 2, "sensors/+ is no topic of one node"),

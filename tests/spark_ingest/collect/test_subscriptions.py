@@ -32,6 +32,10 @@ def test_a_session_that_began_anew_has_nothing_else(tmp_path: Path) -> None:
     assert (second.former, second.is_whole) == ((), True)
     third = opened(tmp_path, "c")
     assert (third.former, third.is_whole) == (("b/#",), True)
+    fourth = opened(tmp_path, "c")
+    fourth.began_anew()
+    fourth.began_anew()
+    assert (fourth.former, fourth.is_whole) == ((), True)
 
 
 def test_each_broker_and_client_has_its_own(tmp_path: Path) -> None:
