@@ -27,7 +27,7 @@ REGISTER, REGACK, PINGREQ = 0x0A, 0x0B, 0x16
 CONFIGURATION = Path("/etc/tidegate/config.toml")
 SECRET = Path("/etc/tidegate/admin.password")
 PORT = Path("/dev/ttyUSB0")
-TANK_SLEEPS_S = 8  # and is lost half as long afterwards
+TANK_SLEEPS_S = 16  # and is lost half as long afterwards
 
 
 class Sensor:
