@@ -79,6 +79,7 @@ done
 hostname "$host"
 # In a chroot the kernel gives nobody a user name space.
 cd "$root"
+mkdir -p mnt
 pivot_root . mnt
 exec sh -c 'umount -l /mnt && exec "$@"' sh "$@"
 """
