@@ -23,6 +23,7 @@ from tests.support.debian_folder import (
     REPOSITORY,
     DebianFolder,
     Network,
+    base,
     run,
     this_architecture,
     ways_out,
@@ -105,14 +106,15 @@ def run_machine(machine: Machine, given: argparse.Namespace) -> dict[str, Result
     if reason is None:
         try:
             package = package_for(machine, steps)
+            say(f"{machine.name}: making {machine.title}")
+            base(machine.release, INSTALLED, machine.architecture)
         except (AssertionError, subprocess.SubprocessError, OSError) as error:
-            reason = f"no .deb: {str(error)[-160:]}"
+            reason = " ".join(str(error).split())[-160:]
     if reason is not None:
         say(f"{machine.name}: not run: {reason}")
         return {each.title: Result(Outcome.NOT_RUN.value, 0.0, reason) for each in steps}
     folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{machine.name}-", dir=given.work))
     try:
-        say(f"{machine.name}: making {machine.title}")
         with DebianFolder(
             machine.release,
             folder,

@@ -19,6 +19,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -48,8 +49,8 @@ APT_WAYS_OUT = ("Proxy", "Check-Valid-Until", "Check-Date", "CAInfo", "Verify-Pe
 HOLD = 'read -r _ && exec "$@" </dev/null'
 ENTER = r"""
 set -e
-root=$1 host=$2 emulator=$3
-shift 3
+root=$1 host=$2 emulator=$3 python=$4 pivot=$5
+shift 5
 mount --make-rprivate /
 if [ -n "$emulator" ]; then
     formats=/proc/sys/fs/binfmt_misc
@@ -61,6 +62,8 @@ if [ -n "$emulator" ]; then
 fi
 ip link set lo up 2>/dev/null || true
 mount --bind "$root" "$root"
+# In a container debootstrap leaves a link there until its second stage.
+if [ -L "$root/proc" ]; then rm "$root/proc" && mkdir "$root/proc"; fi
 mount -t proc proc "$root/proc"
 if [ -n "$emulator" ]; then mount --bind $formats "$root$formats"; fi # it goes with its last mount
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
@@ -77,10 +80,20 @@ for each in 0:stdin 1:stdout 2:stderr; do
     ln -s /proc/self/fd/${each%:*} "$root/dev/${each#*:}"
 done
 hostname "$host"
-# In a chroot the kernel gives nobody a user name space.
-cd "$root"
-pivot_root . mnt
-exec sh -c 'umount -l /mnt && exec "$@"' sh "$@"
+exec "$python" -I -c "$pivot" "$root" "$@"
+"""
+# In a chroot the kernel gives nobody a user name space; so the folder becomes the root. By a
+# program that runs already: those in the folder may be emulated, where umount fails.
+PIVOT = """
+import ctypes, os, sys, warnings  # the last for execvp, which finds no module afterwards
+
+root, *command = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+os.chdir(root)
+if libc.pivot_root(b".", b".") or libc.umount2(b".", 2):
+    sys.exit(f"the root cannot be changed: {os.strerror(ctypes.get_errno())}")
+os.chdir("/")
+os.execvp(command[0], command)
 """
 
 
@@ -202,7 +215,19 @@ def entered(
     own = ("--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc")
     outer = ["unshare", *kinds, "sh", "-c", HOLD, "sh", "unshare", *own]
     process = subprocess.Popen(
-        [*outer, "sh", "-c", ENTER, "sh", str(root), host, emulator, *command],
+        [
+            *outer,
+            "sh",
+            "-c",
+            ENTER,
+            "sh",
+            str(root),
+            host,
+            emulator,
+            sys.executable,
+            PIVOT,
+            *command,
+        ],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,
