@@ -36,6 +36,7 @@ def tls_of(broker: BrokerSettings) -> ssl.SSLContext | None:
             _must_be_readable(f"broker.{key}", path)
     try:
         context = ssl.create_default_context(cafile=broker.ca_file)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as the gateway does, and why
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if broker.cert_file is not None:
             # Without a password it would ask on the terminal.
