@@ -320,10 +320,10 @@ class Collector:
 
     def _former_ended(self, event: FormerEnded) -> None:
         if event.filters:
-            log.info("unsubscribed from %s, which collector.topics names no more",
-                     ", ".join(map(shown, event.filters)))  # fmt: skip
             if self._subscriptions is not None:
                 self._keep(partial(self._subscriptions.ended, event.filters))
+            log.info("unsubscribed from %s, which collector.topics names no more",
+                     ", ".join(map(shown, event.filters)))  # fmt: skip
         if event.refused:
             log.warning("no end of the subscription to %s, which collector.topics names no more: "
                         "%s; it is asked for again with the next connection",

@@ -185,7 +185,7 @@ def test_a_topic_that_is_taken_out_of_the_file_is_unsubscribed(
     until(all_there(collector.lake, range(100)))
     collector.stop()
     assert times_seen(collector.lake) == {float(each): 1 for each in range(100)}
-    assert collector.log.count("unsubscribed from") == 1
+    assert collector.whole_log.count("unsubscribed from") == 1
 
 
 def test_messages_of_a_subscription_that_nobody_wrote_down_are_told(
