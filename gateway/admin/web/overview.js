@@ -14,7 +14,7 @@ export class Overview {
 
   constructor(page) {
     this.alarms = el("ul");
-    this.calm = el("p", { class: "calm", text: "Nothing needs attention." });
+    this.calm = el("p", { class: "calm", hidden: true, text: "Nothing needs attention." }); // until it is known
     this.parts = { broker: tile("Broker"), devices: tile("Devices", "#/devices"), readings: tile("Readings"), buffer: tile("Buffer", "#/buffer"), waiting: tile("For devices") };
     this.links = new Links(page);
     this.notices = el("div");

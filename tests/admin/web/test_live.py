@@ -224,6 +224,21 @@ async def sign_in(page: Page) -> None:
     await page.get_by_role("button", name="Sign out").wait_for()
 
 
+def test_nothing_is_said_to_be_well_before_it_is_known(tmp_path: Path) -> None:
+    with served(tmp_path) as here:
+
+        async def looked_at() -> None:
+            async with opened(here.url, expects_failures=True) as page:
+                calm = page.get_by_text("Nothing needs attention.")
+                await calm.wait_for()
+                await page.route(re.compile("/api/"), lambda route: route.abort())
+                await page.reload()
+                await page.get_by_role("heading", name="On MQTT").wait_for()
+                assert not await calm.is_visible()
+
+        asyncio.run(looked_at())
+
+
 def test_without_a_password_nothing_can_be_done_and_the_page_says_why(tmp_path: Path) -> None:
     async def story(here: Served) -> None:
         async with opened(f"{here.url}#/buffer") as page:
