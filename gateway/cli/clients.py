@@ -71,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     query = {name: value for name, value in wanted.items() if value is not None}
 
     def show(answer: Mapping[str, Any]) -> int:
-        return show_one(answer, arguments.id) if arguments.id is not None else show_all(answer)
+        if arguments.id is not None:
+            return show_one(answer, arguments.id)
+        return show_all(answer, is_filtered=query.keys() != {"limit"})
 
     return ask_and_show(arguments, "/api/clients", CLIENTS_SCHEMA, query, show)
 
@@ -85,10 +87,11 @@ def limit(text: str) -> int:
 # A list
 
 
-def show_all(answer: Mapping[str, Any]) -> int:
+def show_all(answer: Mapping[str, Any], *, is_filtered: bool) -> int:
     clients = answer["clients"]
     if not clients:
-        print_line(f"{printable(answer['gateway'])}: no such clients")
+        found = "no such clients" if is_filtered else "no sensor has connected"
+        print_line(f"{printable(answer['gateway'])}: {found}")
         return ExitCode.OK
     rows = [_row(client, answer["time"]) for client in clients]
     put("".join(f"{line}\n" for line in table(COLUMNS, rows, terminal_columns())))

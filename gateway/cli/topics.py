@@ -59,7 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     query = {name: value for name, value in wanted.items() if value is not None}
 
     def show(answer: Mapping[str, Any]) -> int:
-        return show_one(answer, arguments.name) if arguments.name is not None else show_all(answer)
+        if arguments.name is not None:
+            return show_one(answer, arguments.name)
+        return show_all(answer, is_filtered=query.keys() != {"limit"})
 
     return ask_and_show(arguments, "/api/topics", TOPICS_SCHEMA, query, show)
 
@@ -67,10 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
 # A list
 
 
-def show_all(answer: Mapping[str, Any]) -> int:
+def show_all(answer: Mapping[str, Any], *, is_filtered: bool) -> int:
     topics = answer["topics"]
     if not topics:
-        print_line(f"{printable(answer['gateway'])}: no such topics")
+        found = "no such topics" if is_filtered else "no sensor has a topic"
+        print_line(f"{printable(answer['gateway'])}: {found}")
         return ExitCode.OK
     rows = [_row(topic) for topic in topics]
     put("".join(f"{line}\n" for line in table(COLUMNS, rows, terminal_columns())))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gateway.cli.topics import show_all as show_topics
 from gateway.frames import (
     Connack,
     Connect,
@@ -123,6 +124,17 @@ def test_sleepers_are_shown_asleep_until_overdue_and_lost(gateway: GatewayProces
     assert "clients     1 lost\n" in status
     assert "alarms      the broker is away: " in status
     assert "`tidegate clients --state lost` says which" in status
+
+
+def test_a_gateway_that_is_new_has_no_sensors_yet(gateway: GatewayProcess) -> None:
+    gateway.wait_for_log("status page on")
+    assert verb(gateway, "clients") == "under-test: no sensor has connected\n"
+    assert verb(gateway, "topics", "--prefix", "x") == "under-test: no such topics\n"
+
+
+def test_without_any_topic_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show_topics({"gateway": "g", "topics": []}, is_filtered=False) == 0
+    assert capsys.readouterr().out == "g: no sensor has a topic\n"
 
 
 def test_long_lists_end_with_how_many_more_there_are(gateway: GatewayProcess) -> None:
