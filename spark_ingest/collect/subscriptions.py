@@ -66,7 +66,7 @@ class Subscriptions:
         self.former = tuple(each for each in self.former if each not in filters)
         self._write()
 
-    def began_anew(self) -> None:
+    def session_began(self) -> None:
         """The broker had no session of ours."""
         if self.former or not self.is_whole:
             self.former, self.is_whole = (), True
