@@ -60,7 +60,7 @@ TOO_LARGE_LOG_S = 60.0
 RETIRE_IDLE_S = 2.0
 # At a segment a second, what came in twenty times the interval of receipts.
 SEGMENTS_REPEATED = 100
-STRANGERS_MAX = 10_000  # topics that are looked at
+CHECKED_TOPICS_MAX = 10_000
 
 
 class RefusedError(Exception):
@@ -110,7 +110,7 @@ class Collector:
         self._counters = counters
         self._session = CollectorSession(options.session)
         self._subscriptions = subscriptions
-        self._strangers: set[str] | None = None  # topics that were looked at; None: nobody looks
+        self._checked: set[str] | None = None  # None: topics are not checked
         self._receipts = Receipts(options.receipts)
         self._leaving_out = LeavingOut(options.left_out)
         self._batch = Batch(options.rotation, options.session.receive_max)
@@ -272,8 +272,8 @@ class Collector:
             return
         self._received_at = self._loop.time()
         self._counters.received.inc()
-        if self._strangers is not None:
-            self._look_for_strangers(delivery.topic, self._strangers)
+        if self._checked is not None:
+            self._check_topic(delivery.topic, self._checked)
         if not self._batch.add(delivery, self._received_at):
             self._counters.dropped.inc()
 
@@ -310,11 +310,11 @@ class Collector:
         subscriptions = self._subscriptions
         if not session_present:
             log.info("the broker had no session of ours; it begins now")
-            self._strangers = None
+            self._checked = None
             if subscriptions is not None:
-                self._keep(subscriptions.began_anew)
-        elif subscriptions is not None and not subscriptions.is_whole and self._strangers is None:
-            self._strangers = set()
+                self._keep(subscriptions.session_began)
+        elif subscriptions is not None and not subscriptions.is_whole and self._checked is None:
+            self._checked = set()
         if self._options.end_when is EndWhen.RETIRED:
             self._perform(self._session.unsubscribe())
 
@@ -333,9 +333,9 @@ class Collector:
         """Behind the segments, in their thread: a disk may hang."""
         self._loop.run_in_executor(self._thread, change)
 
-    def _look_for_strangers(self, topic: str, known: set[str]) -> None:
+    def _check_topic(self, topic: str, known: set[str]) -> None:
         """Of a session that began before its subscriptions were written down."""
-        if topic in known or len(known) >= STRANGERS_MAX:
+        if topic in known or len(known) >= CHECKED_TOPICS_MAX:
             return
         known.add(topic)
         session = self._options.session
@@ -346,7 +346,7 @@ class Collector:
                 "holds a subscription of a former configuration. Put its filter there, start the "
                 "collector, and take it out again", shown(topic),
             )  # fmt: skip
-            self._strangers = None
+            self._checked = None
 
     # Writing
 

@@ -490,9 +490,8 @@ class CollectorSession:
     def _former_ended(self, packet: mqtt5.UnsubAckPacket, filters: list[str]) -> list[Effect]:
         codes = zip(filters, packet.reason_codes, strict=False)
         refused = {each: code for each, code in codes if int(code) >= REFUSED}
-        reason = "".join(
-            _spoken("UNSUBACK", code, packet.reason_str) for code in [*refused.values()][:1]
-        )
+        first = next(iter(refused.values()), None)
+        reason = "" if first is None else _spoken("UNSUBACK", first, packet.reason_str)
         ended = tuple(each for each in filters if each not in refused)
         self._former = tuple(each for each in self._former if each not in ended)
         return [FormerEnded(ended, tuple(refused), reason)]

@@ -66,7 +66,7 @@ class Subscriptions:
         self.former = tuple(each for each in self.former if each not in filters)
         self._write()
 
-    def began_anew(self) -> None:
+    def session_began(self) -> None:
         """The broker had no session of ours."""
         if self.former or not self.is_whole:
             self.former, self.is_whole = (), True
@@ -76,13 +76,9 @@ class Subscriptions:
         ours = {"filters": [*self._wanted, *self.former], "is_whole": self.is_whole}
         brokers = [*self._others.items()][1 - BROKERS_MAX :]
         described = {"v": VERSION, "brokers": {**dict(brokers), self._session: ours}}
-        temporary = self._path.with_suffix(".tmp")
         try:
             self._disk.make_folder(self._path.parent)
-            temporary.unlink(missing_ok=True)
-            self._disk.write(temporary, json.dumps(described).encode())
-            self._disk.rename(temporary, self._path)
-            self._disk.sync_folder(self._path.parent)
+            self._disk.replace(self._path, json.dumps(described).encode())
         except OSError as error:
             log.error("%s cannot be written: %s; topics that are taken out of collector.topics may "
                       "stay subscribed", self._path, error.strerror or error)  # fmt: skip

@@ -152,13 +152,8 @@ class KafkaWriter:
         described = self._registry.described()
         if described == self._learned:
             return
-        path = self._learned_path
-        self._disk.make_folder(path.parent)
-        temporary = path.with_suffix(".tmp")
-        temporary.unlink(missing_ok=True)
-        self._disk.write(temporary, json.dumps(described).encode())
-        self._disk.rename(temporary, path)
-        self._disk.sync_folder(path.parent)
+        self._disk.make_folder(self._learned_path.parent)
+        self._disk.replace(self._learned_path, json.dumps(described).encode())
         self._learned = described
 
 

@@ -172,11 +172,9 @@ class Seen:
         for place, (gateway_epoch, seen) in enumerate(self.by_epoch.items()):
             units.setdefault(gateway_epoch[0], []).extend([gateway_epoch] * size_of(seen))
             oldest.setdefault(gateway_epoch[0], place)
-        heap = [(-len(each), oldest[name], name) for name, each in units.items()]
+        heap = [(-len(each), oldest[name], iter(each)) for name, each in units.items()]
         heapify(heap)
-        taken = dict.fromkeys(units, 0)
         for _ in range(count):
-            size, place, name = heap[0]
-            yield units[name][taken[name]]
-            taken[name] += 1
-            heapreplace(heap, (size + 1, place, name))
+            size, place, rest = heap[0]
+            yield next(rest)
+            heapreplace(heap, (size + 1, place, rest))

@@ -18,6 +18,14 @@ class Disk:
                 view = view[file.write(view) :]
             os.fsync(file.fileno())
 
+    def replace(self, path: Path, data: bytes) -> None:
+        """The file as it was or as it is to be, never in part; on the disk when this returns."""
+        temporary = path.with_suffix(".tmp")
+        temporary.unlink(missing_ok=True)
+        self.write(temporary, data)
+        self.rename(temporary, path)
+        self.sync_folder(path.parent)
+
     def rename(self, path: Path, to: Path) -> None:
         path.rename(to)
 

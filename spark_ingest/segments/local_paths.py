@@ -1,7 +1,7 @@
 """Paths as people write them: of this machine, or the URL of one. Nothing else is served.
 
 The URL of a store, such as `s3a://bucket/lake`, is a relative path as well: taken for one it makes
-a folder that is called `s3a:`, and nobody finds what is in it.
+a folder that is called `s3a:`, where its data is not looked for.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ a good one shows its payload once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from spark_ingest.payload.decoding import decode
 from spark_ingest.payload.record import Clock, Delivery, Fault, Point, Tag, UndecodableError, tag_of
@@ -21,7 +20,7 @@ from spark_ingest.segments.sequences import Identities
 
 # A gateway whose clock says less has none. It is where SenML begins to take times for absolute.
 PLAUSIBLE_US_MIN = 2**28 * 1_000_000
-# A column of octets holds 2 GiB, and a batch may have 256 MiB of payloads beside these.
+# A column of bytes holds 2 GiB, and a batch may have 256 MiB of payloads beside these.
 REPEATED_BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -29,15 +28,6 @@ REPEATED_BYTES_MAX = 256 * 1024 * 1024
 class RowOptions:
     keep_payload: bool = False
     clock_ahead_s_max: float = 3600.0
-
-
-class _Judged(NamedTuple):
-    """A point, when it was measured, by whose clock, and what is wrong with it."""
-
-    point: Point
-    ts: int
-    clock: Clock
-    fault: UndecodableError | None
 
 
 @dataclass(slots=True)
@@ -92,6 +82,7 @@ class Rows:
                 return
         schema = self._registry.schema_for(delivery.topic)
         now_us, clock = self._taken_on(tag, delivery)
+        fault: UndecodableError | None = None
         try:
             points = _points(delivery.payload, schema, now_us)
         except UndecodableError as error:
@@ -100,20 +91,18 @@ class Rows:
             self.mistakes[:] = [error]
             points, fault = [], UndecodableError(Fault.OURS, repr(error))
         self._add_message(tag, delivery, schema)
-        judged = [self._judged(point, schema, now_us, clock) for point in points]
-        if not judged:
-            self._add_row(0, _Judged(Point("", None), now_us, clock, fault), tag.client, shows=True)
-            return
-        faults = [each.fault for each in judged if each.fault is not None]
-        shown = len(judged) if self._keep_payload else len(faults)
+        points = [self._checked(point, schema) for point in points]
+        faults = [each.fault for each in points if each.fault is not None]
+        shown = len(points) if self._keep_payload else len(faults)
         has_room = shown < 2 or self._may_repeat((shown - 1) * len(delivery.payload))
         if faults and not has_room:
-            whole = _Judged(Point("", None), now_us, clock, faults[0])
-            self._add_row(0, whole, tag.client, shows=True)
+            fault = faults[0]
+        if fault is not None:
+            self._add_row(0, Point("", None, fault=fault), now_us, clock, shows=True)
             return
-        for part, each in enumerate(judged):
-            shows = each.fault is not None or (self._keep_payload and (has_room or not part))
-            self._add_row(part, each, each.point.device or tag.client, shows=shows)
+        for part, point in enumerate(points):
+            shows = point.fault is not None or (self._keep_payload and (has_room or not part))
+            self._add_row(part, point, now_us, clock, shows=shows)
 
     def _may_repeat(self, payload_bytes: int) -> bool:
         if self._repeated_bytes + payload_bytes > REPEATED_BYTES_MAX:
@@ -161,35 +150,33 @@ class Rows:
         self._schemas.append(schema)
         columns.payload.append(delivery.payload)
 
-    def _judged(self, point: Point, schema: Schema | None, now_us: int, clock: Clock) -> _Judged:
-        fault, time_us = point.fault, point.time_us
+    def _checked(self, point: Point, schema: Schema | None) -> Point:
+        """With what is wrong with it; without a time that cannot be right."""
+        if point.time_us is not None:
+            ahead_us = point.time_us - self.columns.rx_ts[-1]
+            if ahead_us > self._ahead_us_max:
+                reason = f"measured {ahead_us / 1e6:.0f} s after it was received"
+                fault = point.fault or UndecodableError(Fault.CLOCK, reason)
+                return point._replace(time_us=None, fault=fault)
+        if schema is None or point.fault is not None:
+            return point
         try:
-            if time_us is not None:
-                self._check_time(time_us)
-                now_us, clock = time_us, Clock.DEVICE
-            if schema is not None and fault is None:
-                point = schema.checked(point)
+            return schema.checked(point)
         except UndecodableError as error:
-            fault = fault or error
-        return _Judged(point, now_us, clock, fault)
+            return point._replace(fault=error)
 
-    def _check_time(self, time_us: int) -> None:
-        ahead_us = time_us - self.columns.rx_ts[-1]
-        if ahead_us > self._ahead_us_max:
-            raise UndecodableError(
-                Fault.CLOCK, f"measured {ahead_us / 1e6:.0f} s after it was received"
-            )
-
-    def _add_row(self, part: int, judged: _Judged, device: str | None, *, shows: bool) -> None:
-        """`shows` the payload."""
+    def _add_row(self, part: int, point: Point, ts: int, clock: Clock, *, shows: bool) -> None:
+        """`ts`: when the message was taken on, by `clock`. `shows` the payload."""
         columns = self.columns
         message = len(columns.topic) - 1
-        point, ts, clock, fault = judged
+        if point.time_us is not None:
+            ts, clock = point.time_us, Clock.DEVICE
+        fault = point.fault
         columns.message.append(message)
         columns.part.append(part)
         columns.ts.append(ts)
         columns.ts_src.append(clock.value)
-        columns.device.append(device)
+        columns.device.append(point.device or columns.client[message])
         columns.metric.append(point.metric or None)
         columns.value.append(point.value)
         columns.unit.append(point.unit)

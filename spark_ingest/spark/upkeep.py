@@ -66,14 +66,13 @@ class Upkeep:
         """`routes`: conditions by table. Raises TableError."""
         self._spark = spark
         self._lake = lake
-        self._conditions = routes or {}
+        self._routes = routes or {}
         self.tables = open_tables(lake, core())
-        self._routes = open_tables(lake, [*map(readings, self._conditions)])
 
     # Beside the job
 
     def compact(self) -> Iterator[Compacted]:
-        for name, table in {**self.tables, **self._routes}.items():
+        for name, table in {**self.tables, **self._tables_of(self._routes)}.items():
             before = len(table.paths())
             if name in ROLLUPS:
                 for day, files in sorted(table.files_by_day().items()):
@@ -85,7 +84,8 @@ class Upkeep:
 
     def vacuum(self, older_than_h: int) -> int:
         """How many files it were."""
-        tables = {**self.tables, **self._routes, **open_tables(self._lake, audits())}
+        of_routes, of_audit = self._tables_of(self._routes), open_tables(self._lake, audits())
+        tables = {**self.tables, **of_routes, **of_audit}
         return sum(table.vacuum(older_than_h) for table in tables.values())
 
     def audit(self, options: audit.SilenceOptions) -> dict[str, Table]:
@@ -138,9 +138,9 @@ class Upkeep:
         Raises TableError, CheckpointError, and RouteError.
         """
         self._must_be_level(checkpoint)
-        check_routes(self._spark, self._conditions)
+        check_routes(self._spark, self._routes)
         version = self.tables[QUARANTINE].version
-        intent = Intent(version, tuple(schemas), options, dict(self._conditions))
+        intent = Intent(version, tuple(schemas), options, dict(self._routes))
         left = Intent.left_in(checkpoint.folder)
         if left is not None and left.routes is None:  # of a release that knew of none
             left = replace(left, routes=intent.routes)
@@ -154,7 +154,7 @@ class Upkeep:
 
     def _replay(self, intent: Intent, checkpoint: Checkpoint) -> Replayed:
         quarantine, routes = self.tables[QUARANTINE], intent.routes or {}
-        of_routes = open_tables(self._lake, [*map(readings, routes)])
+        of_routes = self._tables_of(routes)
         for table in of_routes.values():
             self._must_be_of(checkpoint, table)
         paths = quarantine.paths()
@@ -169,6 +169,10 @@ class Upkeep:
         finally:
             again.unpersist()
         return Replayed(counts.get(BRONZE, 0), sum(each.rows for each in left))
+
+    def _tables_of(self, routes: Mapping[str, str]) -> dict[str, Table]:
+        """Opened where they are needed only: opening makes those that are not there."""
+        return open_tables(self._lake, [*map(readings, routes)])
 
     def _must_be_of(self, checkpoint: Checkpoint, table: Table) -> None:
         """A route that is new has no batch yet, and `run` would take it for another's."""

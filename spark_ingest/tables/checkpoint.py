@@ -72,11 +72,7 @@ class Checkpoint:
                     "back, or move checkpoint and tables away to build both anew"
                 ) from None
             name = str(uuid.uuid4())
-            temporary = path.with_suffix(".tmp")
-            temporary.unlink(missing_ok=True)
-            self._disk.write(temporary, f"{name}\n".encode())
-            self._disk.rename(temporary, path)
-            self._disk.sync_folder(self.folder)
+            self._disk.replace(path, f"{name}\n".encode())
         if not name:
             raise CheckpointError(f"{path} is empty; bring it back from a backup")
         return name

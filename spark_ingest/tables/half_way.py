@@ -51,18 +51,14 @@ class Intent:
 
     def record(self, folder: Path) -> None:
         """Durable when this returns."""
-        disk, path = Disk(), folder / FILE
         described = {
             "version": self.version,
             "rows": asdict(self.rows),
             "schemas": [asdict(each) for each in self.schemas],
             **({} if self.routes is None else {"routes": dict(self.routes)}),
         }
-        temporary = path.with_suffix(".tmp")
-        temporary.unlink(missing_ok=True)
-        disk.write(temporary, json.dumps(described, default=lambda word: word.value).encode())
-        disk.rename(temporary, path)
-        disk.sync_folder(folder)
+        text = json.dumps(described, default=lambda word: word.value)
+        Disk().replace(folder / FILE, text.encode())
 
 
 def _schema(given: dict[str, Any]) -> SchemaOptions:

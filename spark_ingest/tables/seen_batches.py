@@ -53,13 +53,8 @@ class SeenBatches:
         """Durable when this returns."""
         given = {"version": VERSION, "lives": seen.encoded(), "forgotten": seen.forgotten}
         body = json.dumps(given).encode()
-        path = self._path(batch)
         self._disk.make_folder(self._folder)
-        temporary = path.with_suffix(".tmp")
-        temporary.unlink(missing_ok=True)
-        self._disk.write(temporary, b"%08x\n%b" % (zlib.crc32(body), body))
-        self._disk.rename(temporary, path)
-        self._disk.sync_folder(self._folder)
+        self._disk.replace(self._path(batch), b"%08x\n%b" % (zlib.crc32(body), body))
         self._path(batch - FILES_KEPT).unlink(missing_ok=True)
 
     def _path(self, batch: int) -> Path:

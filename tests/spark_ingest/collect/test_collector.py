@@ -188,7 +188,7 @@ def test_a_topic_that_is_taken_out_of_the_file_is_unsubscribed(
     assert collector.whole_log.count("unsubscribed from") == 1
 
 
-def test_messages_of_a_subscription_that_nobody_wrote_down_are_told(
+def test_messages_of_a_subscription_that_is_not_written_down_are_logged(
     broker: Mosquitto, tmp_path: Path
 ) -> None:
     """As a release leaves it that kept no account of its subscriptions."""

@@ -24,17 +24,17 @@ def test_what_is_named_no_more_is_former_until_it_is_ended(tmp_path: Path) -> No
     assert opened(tmp_path, "b/#", "c").former == ()
 
 
-def test_a_session_that_began_anew_has_nothing_else(tmp_path: Path) -> None:
+def test_a_new_session_has_nothing_else(tmp_path: Path) -> None:
     first = opened(tmp_path, "a/#")
     assert not first.is_whole, "what a release without the file has left is not known"
     second = opened(tmp_path, "b/#")
-    second.began_anew()
+    second.session_began()
     assert (second.former, second.is_whole) == ((), True)
     third = opened(tmp_path, "c")
     assert (third.former, third.is_whole) == (("b/#",), True)
     fourth = opened(tmp_path, "c")
-    fourth.began_anew()
-    fourth.began_anew()
+    fourth.session_began()
+    fourth.session_began()
     assert (fourth.former, fourth.is_whole) == ((), True)
 
 
@@ -49,7 +49,7 @@ def test_each_broker_and_client_has_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"brokers": {"mqtt://b:1883 g-c1": 5}}'])
-def test_a_damaged_file_stops_nobody(
+def test_a_damaged_file_stops_no_collector(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     (tmp_path / "subscriptions").mkdir()
@@ -59,7 +59,7 @@ def test_a_damaged_file_stops_nobody(
     assert opened(tmp_path, "b").former == ("a",)
 
 
-def test_a_disk_that_takes_nothing_stops_nobody(
+def test_a_disk_that_takes_nothing_stops_no_collector(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "subscriptions").write_text("a file")

@@ -162,10 +162,8 @@ def test_the_verb_draws_a_day_of_a_lake(
 
 def test_messages_of_other_publishers_are_shown_by_their_topic(tmp_path: Path) -> None:
     """They have no gateway, number or device."""
-    nobody = {"gw": None, "client": None, "device": None, "epoch": None, "seq": None, "gw_ts": None}
-    foreign = [
-        {**reading("", 7, value, 0), **nobody, "topic": "shed/power"} for value in (3.0, 4.0)
-    ]
+    plain = {"gw": None, "client": None, "device": None, "epoch": None, "seq": None, "gw_ts": None}
+    foreign = [{**reading("", 7, value, 0), **plain, "topic": "shed/power"} for value in (3.0, 4.0)]
     both = [*ROWS, *foreign]
     write(tmp_path, "bronze", both)
     rows = pa.Table.from_pylist(both, schema=readings("bronze").schema())
@@ -182,8 +180,8 @@ def test_messages_of_other_publishers_are_shown_by_their_topic(tmp_path: Path) -
 
 
 def test_a_day_of_other_publishers_alone_is_shown_too(tmp_path: Path) -> None:
-    nobody = {"gw": None, "client": None, "device": None, "epoch": None, "seq": None}
-    rows = [{**reading("", 7, 3.0, 0), **nobody, "unit": None, "topic": "shed/power"}]
+    plain = {"gw": None, "client": None, "device": None, "epoch": None, "seq": None}
+    rows = [{**reading("", 7, 3.0, 0), **plain, "unit": None, "topic": "shed/power"}]
     write(tmp_path, "bronze", rows)
     table = pa.Table.from_pylist(rows, schema=readings("bronze").schema())
     for name, period in ROLLUPS.items():

@@ -102,7 +102,7 @@ def test_a_step_beyond_that_is_one(folder: Path, step_ms: int) -> None:
 
 
 def test_what_was_stored_long_after_it_came_keeps_its_stamp(folder: Path) -> None:
-    """A reading of a former run that was set aside and is sent once more."""
+    """A reading of a former run that was set aside and is sent again."""
     again = new_reading(0, received_at=NOW)
     again.unix_ms, again.machine_at = CAME_MS - DAYS_500_MS, -1.0
     store(folder, again)
