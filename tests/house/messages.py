@@ -98,7 +98,7 @@ def sentences_in(source: str) -> Iterator[str]:
 
 
 def _for_code(node: ast.AST) -> Iterator[ast.AST]:
-    """What in it nobody gets to see, or as a part of what is taken whole."""
+    """What in it is shown to no one, or only as a part of what is taken whole."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
         yield from ast.walk(node.body[0])
