@@ -107,7 +107,7 @@ soak: setup ## the long tests, and bare machines: some hours
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
-	@$(if $(ARGS),,$(BIN)/python -m tests.fresh || [[ $$? == 69 ]]) # 69: not to be had here, it said why
+	@$(if $(ARGS),,$(BIN)/python -m tests.fresh || [[ $$? == 69 ]]) # 69: it cannot be run here, and said why
 
 # With ARGS only those brokers: make brokers-test ARGS="mochi artemis". What cannot be installed is left out.
 brokers-test: setup ## one suite at each MQTT 5 broker that can be installed, into docs/brokers.md; at first half an hour

@@ -46,7 +46,7 @@ PYTHONS = (
     "3.12",
     "3.13",
 )  # Debian 12, Ubuntu 24.04, Debian 13; .ci/deb/control says so too
-DEBIANS = {"3.11": "bookworm", "3.13": "trixie"}  # whose headers are to be had for all
+DEBIANS = {"3.11": "bookworm", "3.13": "trixie"}  # which has its headers for all architectures
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "armhf": "armv7l"}
 # glibc of Debian 12 is 2.36.
 PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_31")

@@ -36,7 +36,10 @@ fetch() {
     LD_LIBRARY_PATH=$ROOT.new/lib "$ROOT.new/bin/promtool" --version
     { LD_LIBRARY_PATH=$ROOT.new/lib "$ROOT.new/bin/mosquitto_sub" --help || true; } | grep '^mosquitto_sub is'
 }
-ended=0
-(set -e; fetch) >"$LOG" 2>&1 || ended=$?
-if ((ended)); then give_up "promtool is not to be had (.venv/setup-docs.log says why)"; fi
+# Not in an `if` or before `||`, where the shell would go on after a command that failed.
+set +e
+(set -e; fetch) >"$LOG" 2>&1
+ended=$?
+set -e
+if ((ended)); then give_up "promtool cannot be fetched (.venv/setup-docs.log says why)"; fi
 mv "$ROOT.new" "$ROOT"

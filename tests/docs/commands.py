@@ -81,7 +81,7 @@ def faults_of(command: list[str]) -> Iterator[str]:
     elif program == "make":
         yield from _faults_of_make(arguments)
     elif program not in {*_PROGRAMS.split(), *stubs()} and words[0] not in _OURS:
-        yield "a program that nobody knows: tests/docs/commands.py lists those that may be named"
+        yield "an unknown program: tests/docs/commands.py lists those that may be named"
 
 
 def stubs() -> set[str]:

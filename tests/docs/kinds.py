@@ -60,7 +60,7 @@ _TAGS = {
 
 
 class UnknownBlockError(Exception):
-    """Nobody knows how to try it; the text says what its writer can do."""
+    """There is no way to try it; the text says what its writer can do."""
 
 
 def kind_of(block: Block) -> Kind:

@@ -12,7 +12,7 @@ from tests.docs.commands import script_of
 from tests.docs.kinds import IN_ROOT, Kind, kind_of
 from tests.docs.outputs import difference
 
-# The reason of a block whose last command nobody expects to end: it is ended as by Ctrl-C.
+# The reason of a block whose last command does not end by itself: it is ended as by Ctrl-C.
 FOR_EVER = "for ever"
 FOR_EVER_S = 6
 # Between the commands of a console, each with its answer.

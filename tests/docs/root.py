@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.docs.blocks import REPOSITORY
+from tests.support.debian_folder import DEVICES
 
 STUBS = REPOSITORY / "tests" / "docs" / "stubs"
 STEP_S_MAX = 90.0
@@ -47,37 +48,30 @@ STATES["multicast"] = STATES["running"].replace(
 sed -i 's/^#multicast = .*/multicast = "225.1.1.1:1883"/' /etc/tidegate/config.toml
 systemctl start mosquitto""",
 )
-_BUILD = r"""
+_BUILD = (
+    r"""
 set -eu
-top=$1 results=$2 clone=$3
+top=$1 results=$2 clone=$3 root=$1/root
 mount -t tmpfs none "$top"
-mkdir "$top/upper" "$top/work" "$top/root" "$top/clone-upper" "$top/clone-work"
-mount -t overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" overlay "$top/root"
+mkdir "$top/upper" "$top/work" "$root" "$top/clone-upper" "$top/clone-work"
+mount -t overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" overlay "$root"
 if [ "$(stat -c %d /)" != "$(stat -c %d "$clone")" ]; then
     layers="lowerdir=$clone,upperdir=$top/clone-upper,workdir=$top/clone-work"
-    mount -t overlay -o "$layers" overlay "$top/root$clone"
+    mount -t overlay -o "$layers" overlay "$root$clone"
 fi
-mount -t proc proc "$top/root/proc"
-mount -t tmpfs -o mode=0755 none "$top/root/dev"
-for device in null zero full random urandom tty; do
-    touch "$top/root/dev/$device"
-    mount --bind "/dev/$device" "$top/root/dev/$device"
-done
-mkdir "$top/root/dev/pts" "$top/root/dev/shm"
-mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 none "$top/root/dev/pts"
-ln -s pts/ptmx "$top/root/dev/ptmx"
-ln -s /proc/self/fd "$top/root/dev/fd"
-ln -s /proc/self/fd/0 "$top/root/dev/stdin"
-ln -s /proc/self/fd/1 "$top/root/dev/stdout"
-ln -s /proc/self/fd/2 "$top/root/dev/stderr"
-mount -t sysfs -o ro none "$top/root/sys"
-mkdir -p "$top/root/results"
-mount --bind "$results" "$top/root/results"
+mount -t proc proc "$root/proc"
+"""
+    + DEVICES
+    + r"""
+mount -t sysfs -o ro none "$root/sys"
+mkdir -p "$root/results"
+mount --bind "$results" "$root/results"
 ip link set lo up multicast on
 ip route add 224.0.0.0/4 dev lo
 for address in $4; do ip address add "$address/32" dev lo; done
-exec chroot "$top/root" /bin/bash /results/all.sh
+exec chroot "$root" /bin/bash /results/all.sh
 """
+)
 _PREPARE = r"""
 rm -rf /etc/tidegate /var/lib/tidegate /etc/sysusers.d /media /srv/pi
 rm -f /etc/systemd/system/tidegate.service /usr/bin/tidegate /usr/local/bin/tidegate

@@ -8,12 +8,12 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 from tests.docs.blocks import REPOSITORY, Block
 from tests.docs.commands import faults_of_script, script_of
 from tests.docs.files import python_fault
 from tests.docs.kinds import Kind, kind_of
+from tests.support.literals import text_of
 
 _SOURCES = ("gateway", "firmware", "spark_ingest")
 _EXAMPLES = {"greenhouse", "micro:bit"}
@@ -64,19 +64,9 @@ def printed() -> frozenset[str]:
         " ".join(line.split())
         for source in _SOURCES
         for path in (REPOSITORY / source).rglob("*.py")
-        for text in _texts_in(path)
-        for piece in _VALUE.split(text)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for piece in _VALUE.split(text_of(node, "\0") or "")
         for line in piece.splitlines()
         if _WORD.search(line)
     )
     return frozenset({*_EXAMPLES, *named, *(path.stem for path in boards), *pieces})
-
-
-def _texts_in(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values
-            )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value

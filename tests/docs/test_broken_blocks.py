@@ -25,7 +25,7 @@ READ = {
     Kind.UNIT: "```ini\n[Unit]\nDescription=x\n[Service]\nType=whatever\n```",
     Kind.PROMETHEUS: "```yaml\nscrape_configs:\n  - job: tidegate\n```",
     Kind.COMPOSE: "```yaml\nservices:\n  gateway:\n    ports: [1883]\n```",
-    Kind.YAML: "<!-- block: yaml, nobody's -->\n```yaml\na: [1\n```",
+    Kind.YAML: "<!-- block: yaml, of no program -->\n```yaml\na: [1\n```",
     Kind.JSON: '```json\n{"a": 1,}\n```',
     Kind.SQL: "<!-- block: sql, no database -->\n```sql\nselect sum(n from x\n```",
     Kind.DIFF: "```diff\n+    one\ntwo\n```",
@@ -92,7 +92,7 @@ def test_each_kind_is_broken_here() -> None:
 
 
 @pytest.mark.parametrize("text", FORMS)
-def test_what_nobody_can_type_and_nothing_prints_is_found(text: str) -> None:
+def test_what_cannot_be_typed_or_is_never_printed_is_found(text: str) -> None:
     assert list(shapes.faults_of(only(text)))
 
 

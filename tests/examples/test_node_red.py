@@ -64,9 +64,9 @@ def test_numbers_of_each_size_are_read() -> None:
     }
     items |= {"20": -1, "3903e7": -1000, "f93c00": 1, "f9c400": -4, "f90001": 2**-24}
     items |= {"fa47c35000": 100000, "fb3ff199999999999a": 1.1, "c11a00000001": 1}
-    for octets, number in items.items():
-        message = Message(bytes.fromhex("81a1" + "02" + octets), tag(1))
-        assert run(["SenML"], [message])[0]["out"][0]["payload"] == number, octets
+    for data, number in items.items():
+        message = Message(bytes.fromhex("81a1" + "02" + data), tag(1))
+        assert run(["SenML"], [message])[0]["out"][0]["payload"] == number, data
 
 
 def test_a_repeat_is_known_by_its_tag_and_by_nothing_else() -> None:

@@ -155,9 +155,7 @@ def test_readings_go_to_who_may_read_them_and_no_others(site: Site) -> None:
 
 @pytest.mark.parametrize("tls", [True, False])
 @pytest.mark.parametrize(("user", "password"), [(None, None), ("greenhouse", "a guess")])
-def test_nobody_else_comes_in(
-    site: Site, user: str | None, password: str | None, tls: bool
-) -> None:
+def test_no_others_come_in(site: Site, user: str | None, password: str | None, tls: bool) -> None:
     async def story() -> None:
         with pytest.raises(aiomqtt.MqttError, match=r"(?i)not authori[sz]ed|bad user"):
             async with site.client(user, password, tls=tls):

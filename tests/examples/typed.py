@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.docs.blocks import blocks_of
 from tests.examples import REPOSITORY
 
-_SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Users and services of the machine are not touched.
 _STUBS = {
     "sudo": 'exec "$@"',
@@ -25,7 +25,7 @@ BLOCK_S_MAX = 60
 
 
 def shell_blocks(page: str) -> list[str]:
-    return _SHELL.findall((REPOSITORY / "docs" / page).read_text())
+    return [block.text for block in blocks_of(REPOSITORY / "docs" / page) if block.tag == "sh"]
 
 
 def typed(

@@ -78,11 +78,11 @@ def show(machines: list[Machine]) -> int:
 
 def verdict(found: results.Results) -> int:
     every = [result.outcome for row in found.values() for result in row.values()]
-    counts = {each.value: every.count(each.value) for each in Outcome}
+    counts = {each: every.count(each) for each in Outcome}
     say(", ".join(f"{number} {outcome}" for outcome, number in counts.items()))
-    if counts[Outcome.FAILED.value]:
+    if counts[Outcome.FAILED]:
         return 1
-    return 0 if counts[Outcome.PASSED.value] else UNAVAILABLE
+    return 0 if counts[Outcome.PASSED] else UNAVAILABLE
 
 
 def say(text: str) -> None:
@@ -112,7 +112,7 @@ def run_machine(machine: Machine, given: argparse.Namespace) -> dict[str, Result
             reason = " ".join(str(error).split())[-160:]
     if reason is not None:
         say(f"{machine.name}: not run: {reason}")
-        return {each.title: Result(Outcome.NOT_RUN.value, 0.0, reason) for each in steps}
+        return {each.title: Result(Outcome.NOT_RUN, 0.0, reason) for each in steps}
     folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{machine.name}-", dir=given.work))
     try:
         with DebianFolder(
@@ -183,7 +183,7 @@ def run_step(debian: DebianFolder, machine: Machine, step: Step) -> Result:
     said = log.read_text(encoding="utf-8", errors="replace")
     result = results.result_of(said, code, time.monotonic() - began)
     say(f"{machine.name}: {step.title}: {result.outcome} in {result.took_s:.0f} s: {result.words}")
-    if result.outcome == Outcome.FAILED.value:
+    if result.outcome == Outcome.FAILED:
         say("".join(f"\n    {line[:160]}" for line in said.splitlines()[-8:]))
     return result
 

@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "machines.md"
 HEAD = """\
 # Machines it was tried on
 
-Each is a Debian made anew in a folder, with nothing installed but `git`, `make` and `python3`: no
+Each is a new Debian in a folder, with nothing installed but `git`, `make` and `python3`: no
 compiler, no libatomic1, no browser. Its own name is not in `/etc/hosts`, the clone is called
 `tidegate`, and while the tests run another gateway has the default ports. What is typed is what
 README says; what needs root is the line that was printed. ARM is emulated by qemu-user, where
@@ -26,7 +26,7 @@ SKIPPED_HEAD = """\
 ## Tests that were skipped, and why
 
 A test says what it lacks. On a bare machine that is what the administrator may install, and
-nobody has to.
+need not.
 """
 
 

@@ -16,7 +16,7 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`is_root`: whoever the machine's own user is, this is for the administrator.
+    """`is_root`: for the administrator, also where the machine has a user of its own.
     `is_outside`: it is done on this machine, in the repository; an engine cannot run in a folder.
     """
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "build" / "fresh"
@@ -18,7 +18,7 @@ _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)")
 _SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] [^ ]+: (?:not run: )?(.*)$", re.MULTILINE)
 
 
-class Outcome(Enum):
+class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_RUN = "not run"
@@ -26,7 +26,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    outcome: str
+    outcome: str  # an Outcome, also when it was read from the file
     took_s: float
     words: str
     skipped: dict[str, int] = field(default_factory=dict)  # tests, by reason
@@ -39,14 +39,14 @@ def result_of(said: str, exit_code: int | None, took_s: float) -> Result:
     """`exit_code`: None if it was ended at its limit."""
     marked = [line for line in said.splitlines() if line.startswith(MARK)]
     if exit_code is None:
-        return Result(Outcome.FAILED.value, took_s, "not done in its time")
+        return Result(Outcome.FAILED, took_s, "not done in its time")
     if exit_code == 0 and marked and marked[-1].startswith(NOT_RUN):
-        return Result(Outcome.NOT_RUN.value, took_s, marked[-1].removeprefix(NOT_RUN))
+        return Result(Outcome.NOT_RUN, took_s, marked[-1].removeprefix(NOT_RUN))
     words = [line.removeprefix(MARK) for line in marked[-1:]] + counted(said)
     if exit_code:
         words.append(f"exit code {exit_code}")
     outcome = Outcome.FAILED if exit_code else Outcome.PASSED
-    return Result(outcome.value, took_s, "; ".join(words), reasons_of(said))
+    return Result(outcome, took_s, "; ".join(words), reasons_of(said))
 
 
 def counted(said: str) -> list[str]:

@@ -26,7 +26,7 @@ SKIPPED [2] tests/c.py:4: only root can mount
 def test_tests_of_all_runs_are_counted_and_skips_by_their_reason() -> None:
     said = SAID.replace("1,200", "1200")
     found = result_of(said, 0, 2.0)
-    assert found.outcome == Outcome.PASSED.value
+    assert found.outcome == Outcome.PASSED
     assert found.words == "last line; 1,210 passed, 6 skipped, 1 failed"
     assert found.skipped == {"fish is missing": 4, "only root can mount": 2}
 
@@ -45,7 +45,7 @@ def test_an_exit_code_decides_and_a_reason_is_told(
     said: str, code: int | None, outcome: Outcome, words: str
 ) -> None:
     found = result_of(said, code, 1.0)
-    assert (found.outcome, found.words) == (outcome.value, words)
+    assert (found.outcome, found.words) == (outcome, words)
 
 
 def test_what_was_not_run_this_time_stays(tmp_path: Path) -> None:

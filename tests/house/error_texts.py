@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.literals import text_of
 
 LOGGED = {"warning", "error", "exception", "critical"}
 # Raised with a sentence that somebody reads. MalformedFrame and the like are a peer's, and counted.
@@ -66,15 +68,12 @@ def said_in(root: Path, folder: Path) -> Iterator[Said]:
 
 def _sentences_of(node: ast.AST, *, returns: bool) -> Iterator[str]:
     if isinstance(node, ast.Call) and (_is_logged(node) or _is_raised(node)):
-        for argument in node.args:
-            yield from _text(argument)
+        yield from _texts(node.args)
     elif returns and isinstance(node, ast.Return | ast.Tuple) and node is not None:
         parts = node.elts if isinstance(node, ast.Tuple) else [node.value]
-        for part in parts:
-            yield from (text for text in _text(part) if " " in text)
+        yield from (text for text in _texts(parts) if " " in text)
     elif returns and isinstance(node, ast.Call) and _is_drop(node):
-        for argument in node.args:
-            yield from _text(argument)
+        yield from _texts(node.args)
 
 
 def _is_logged(call: ast.Call) -> bool:
@@ -95,10 +94,5 @@ def _is_drop(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "_drop"
 
 
-def _text(node: ast.AST | None) -> Iterator[str]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-    elif isinstance(node, ast.JoinedStr):
-        yield "".join(
-            str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
-        )
+def _texts(nodes: Iterable[ast.AST | None]) -> Iterator[str]:
+    yield from (text for node in nodes if (text := text_of(node, "{}")) is not None)

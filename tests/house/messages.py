@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.literals import text_of
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 GATEWAY = REPOSITORY / "gateway"
 EXPLAINED = ("troubleshooting.md", "flashing.md", "serial.md", "operating.md")
@@ -85,20 +87,18 @@ def sentences_in(source: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
-        if isinstance(node, ast.JoinedStr):
-            parts = node.values
-            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = _VALUE.sub("...", node.value)
-        else:
+        text = text_of(node, "...")
+        if text is None:
             continue
+        if isinstance(node, ast.Constant):
+            text = _VALUE.sub("...", text)
         text = re.sub(r"\.{4,}", "...", " ".join(text.split()))
         if len(_WORD.findall(text)) >= WORDS_MIN and " " in text and not _NO_SENTENCE.match(text):
             yield text
 
 
 def _for_code(node: ast.AST) -> Iterator[ast.AST]:
-    """What in it nobody gets to see, or as a part of what is taken whole."""
+    """What in it is shown to no one, or only as a part of what is taken whole."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
         yield from ast.walk(node.body[0])

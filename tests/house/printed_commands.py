@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.literals import text_of
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -87,11 +89,5 @@ def _texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
         if id(node) in documents or id(node) in parts:
             continue
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(_part(part) for part in node.values), node.lineno
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value, node.lineno
-
-
-def _part(part: ast.expr) -> str:
-    return str(part.value) if isinstance(part, ast.Constant) else "X"
+        if isinstance(node, ast.expr) and (text := text_of(node, "X")) is not None:
+            yield text, node.lineno

@@ -1,4 +1,4 @@
-"""What whoever contributes meets first: hooks, forms, and what continuous integration runs."""
+"""What contributors meet first: hooks, forms, and what continuous integration runs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -47,7 +47,24 @@ APT_WAYS_OUT = ("Proxy", "Check-Valid-Until", "Check-Date", "CAInfo", "Verify-Pe
 
 # Holds what follows until the maps of the name space, and its network, were made from outside.
 HOLD = 'read -r _ && exec "$@" </dev/null'
-ENTER = r"""
+# Mounts what is /dev below $root.
+DEVICES = r"""
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+for each in null zero full random urandom tty; do
+    : >"$root/dev/$each"
+    mount --bind /dev/$each "$root/dev/$each"
+done
+mkdir "$root/dev/pts" "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts "$root/dev/pts"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+ln -s pts/ptmx "$root/dev/ptmx"
+ln -s /proc/self/fd "$root/dev/fd"
+for each in 0:stdin 1:stdout 2:stderr; do
+    ln -s /proc/self/fd/${each%:*} "$root/dev/${each#*:}"
+done
+"""
+ENTER = (
+    r"""
 set -e
 root=$1 host=$2 emulator=$3 python=$4 pivot=$5
 shift 5
@@ -66,23 +83,14 @@ mount --bind "$root" "$root"
 if [ -L "$root/proc" ]; then rm "$root/proc" && mkdir "$root/proc"; fi
 mount -t proc proc "$root/proc"
 if [ -n "$emulator" ]; then mount --bind $formats "$root$formats"; fi # it goes with its last mount
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-for each in null zero full random urandom tty; do
-    : >"$root/dev/$each"
-    mount --bind /dev/$each "$root/dev/$each"
-done
-mkdir "$root/dev/pts" "$root/dev/shm"
-mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts "$root/dev/pts"
-mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-ln -s pts/ptmx "$root/dev/ptmx"
-ln -s /proc/self/fd "$root/dev/fd"
-for each in 0:stdin 1:stdout 2:stderr; do
-    ln -s /proc/self/fd/${each%:*} "$root/dev/${each#*:}"
-done
+"""
+    + DEVICES
+    + r"""
 hostname "$host"
 exec "$python" -I -c "$pivot" "$root" "$@"
 """
-# In a chroot the kernel gives nobody a user name space; so the folder becomes the root. By a
+)
+# In a chroot the kernel gives no user name space; so the folder becomes the root. By a
 # program that runs already: those in the folder may be emulated, where umount fails.
 PIVOT = """
 import ctypes, os, sys, warnings  # the last for execvp, which finds no module afterwards
@@ -397,8 +405,7 @@ class DebianFolder:
         state = self.do("systemctl is-system-running", check=False).strip()
         return state in ("running", "degraded")
 
-    def _wait(self, condition: object, what: str) -> None:
-        assert callable(condition)
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + BOOT_S
         while not condition():
             assert time.monotonic() < deadline, f"no {what}"

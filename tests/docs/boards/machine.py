@@ -3,16 +3,16 @@
 
 class RTC:
     def __init__(self):
-        self._octets = b""
+        self._data = b""
 
-    def memory(self, octets=None):
-        if octets is None:
-            return self._octets
-        self._octets = bytes(octets)
+    def memory(self, data=None):
+        if data is None:
+            return self._data
+        self._data = bytes(data)
 
 
 def UART(number, baud):  # noqa: N802
-    """A line with nobody at its other end."""
+    """A line with nothing at its other end."""
     return open("/dev/ptmx", "r+b")  # noqa: PTH123
 
 

@@ -34,7 +34,7 @@ def telegraf() -> Path:
             asked, cwd=FOLDER, capture_output=True, check=True, timeout=DOWNLOAD_S
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        pytest.skip("Telegraf's Go module is not to be had here")
+        pytest.skip("Telegraf's Go module cannot be fetched here")
     theirs = Path(json.loads(found.stdout)["Dir"])
     # Its own versions of everything, and their hashes.
     text = (theirs / "go.mod").read_text().replace(f"module {MODULE}", "module ours", 1)
