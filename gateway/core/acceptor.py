@@ -244,9 +244,8 @@ class Acceptor:
 
     def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame from where a client is said to be."""
-        if _says_where(frame):
-            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
-            outputs = session.receive(frame, now)
+        if isinstance(frame, Pingreq) and frame.client_id:
+            outputs = _said_again(session, frame, now)
         else:
             self._client_table.leave_address(session)
             outputs = session.address_validated(frame, now)
@@ -313,9 +312,8 @@ class Acceptor:
             return [Dropped(Reason.UNPROVEN, session.client_id, f"{kind} as a guess", session.peer)]
         if session.is_address_validated:
             outputs = session.receive(frame, now)
-        elif _says_where(frame):
-            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
-            outputs = session.receive(frame, now)
+        elif isinstance(frame, Pingreq) and frame.client_id:
+            outputs = _said_again(session, frame, now)
         else:
             outputs = session.address_validated(frame, now)
         received: list[Output] = [SessionOutput(session.client_id, outputs)]
@@ -535,9 +533,10 @@ class Acceptor:
         return outputs
 
 
-def _says_where(frame: Frame) -> bool:
-    """Whether this only says again where the client is, which proves nothing."""
-    return isinstance(frame, Pingreq) and bool(frame.client_id)
+def _said_again(session: Session, frame: Pingreq, now: float) -> list[Output]:
+    """PINGREQ with a client id only says again where the client is, which proves nothing."""
+    session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+    return session.receive(frame, now)
 
 
 def _disconnect(peer: Peer) -> Send:
