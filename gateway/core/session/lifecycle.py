@@ -264,11 +264,10 @@ class SessionLifecycle:
         """The former session is over, and this one is saved from now on: all its rows, but what it
         has in common with that one.
         """
-        self._row = None
         client_id = self.client_id
         if not self.is_continued:
             return [
-                *self._changed_row(),
+                *self.row_again(),
                 *self._topics.rows(client_id),
                 *self._subscribing.rows(client_id),
                 *self.outbound.rows(client_id),
@@ -282,7 +281,7 @@ class SessionLifecycle:
         return [
             *ended,
             *self.outbound.succeed(former.outbound, client_id),
-            *self._changed_row(),
+            *self.row_again(),
             *self._subscribing.rows(client_id, former.filters),
         ]
 
