@@ -26,13 +26,12 @@ import serial  # type: ignore[import-untyped]
 
 from gateway.host.limits import LimitError
 from gateway.transports.in_thread import in_thread
-from gateway.transports.port_owner import device_owner
+from gateway.transports.port_owner import PSEUDO_TERMINALS, device_owner
 from gateway.transports.serial.faults import why_not_opened
 from gateway.transports.serial.line import LineCallbacks, PortOptions, short_name
 
 READ_BYTES_MAX = 4096
 READS_PER_TURN = 4
-PSEUDO_TERMINALS = range(136, 144)  # major numbers, by the kernel's devices.txt
 CLOSE_AGAIN_S = 1.0
 UNPLUGGED = "it was unplugged"
 
