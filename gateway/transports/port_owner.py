@@ -31,7 +31,7 @@ class Owner:
 
 
 def port_owner(port: int, protocol: str = "udp", proc: Path = Path("/proc")) -> Owner | None:
-    """Who listens there, by "udp" or "tcp"; None if nobody, or if only root may know."""
+    """Who listens there, by "udp" or "tcp"; None if no process does, or if only root may know."""
     sockets = {f"socket:[{columns[_INODE]}]" for columns in _sockets(port, protocol, proc)}
     return _holder(lambda each: _target(each) in sockets, proc) if sockets else None
 
