@@ -120,7 +120,7 @@ class Group(Kind):
         try:
             group = Listen().read(raw)
         except MismatchError as error:
-            is_port = str(error).startswith(f"expected {PORT_EXPECTED}")
+            is_port = error.expected == PORT_EXPECTED
             raise MismatchError(PORT_EXPECTED if is_port else self.expected, raw) from None
         if group is None or not ip_address(group.host).is_multicast:
             raise MismatchError(self.expected, raw)

@@ -17,7 +17,7 @@ NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 OF_THE_SERVICE = Path("/run/credentials/tidegate.service")
 # Where systemd takes what LoadCredential= names without a path.
 STORE = Path("/etc/credstore")
-# And where it looks besides; encrypted ones are for it alone to read.
+# And where it also looks; encrypted ones are for it alone to read.
 OTHER_STORES = tuple(
     Path(place)
     for place in (

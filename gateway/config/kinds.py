@@ -28,6 +28,7 @@ class MismatchError(ValueError):
 
     def __init__(self, expected: str, raw: object, hint: str = "") -> None:
         super().__init__(f"expected {expected}, got {shown(raw)}{hint}")
+        self.expected = expected
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,9 +244,8 @@ class Acceptor:
 
     def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame from where a client is said to be."""
-        if _says_where(frame):
-            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
-            outputs = session.receive(frame, now)
+        if isinstance(frame, Pingreq) and frame.client_id:
+            outputs = _said_again(session, frame, now)
         else:
             self._client_table.leave_address(session)
             outputs = session.address_validated(frame, now)
@@ -278,13 +277,15 @@ class Acceptor:
         return self._begin_beside(former, before)
 
     def _begin_beside(
-        self, former: Session, before: Contest | None
+        self, former: Session, before: Contest | None, *, is_continued: bool = False
     ) -> tuple[list[Output], Session]:
         """A session for what is said in the client's name elsewhere."""
         client_id = former.client_id
         held = self._downlink.hold(former)
         former.held = ()  # its client is told again when it asks again
-        newcomer = self._sessions[client_id] = self._successor(former, POSITIONS_APART)
+        newcomer = self._sessions[client_id] = self._successor(
+            former, POSITIONS_APART, former if is_continued else None
+        )
         self._client_table.formers[client_id] = former
         self.contests.begin(former, newcomer, before)
         return held, newcomer
@@ -293,7 +294,7 @@ class Acceptor:
         self, former: Session, latest: Session, before: Contest | None
     ) -> tuple[list[Output], Session]:
         """The client is said to go on elsewhere with what it has; `latest`: what it did last."""
-        held, newcomer = self._begin_beside(former, before)
+        held, newcomer = self._begin_beside(former, before, is_continued=True)
         newcomer.continue_from(former, latest)
         self._downlink.continue_from(former, newcomer)
         return held, newcomer
@@ -311,9 +312,8 @@ class Acceptor:
             return [Dropped(Reason.UNPROVEN, session.client_id, f"{kind} as a guess", session.peer)]
         if session.is_address_validated:
             outputs = session.receive(frame, now)
-        elif _says_where(frame):
-            session.moved_to(session.peer, len(session.client_id) + PINGREQ_HEAD_BYTES)
-            outputs = session.receive(frame, now)
+        elif isinstance(frame, Pingreq) and frame.client_id:
+            outputs = _said_again(session, frame, now)
         else:
             outputs = session.address_validated(frame, now)
         received: list[Output] = [SessionOutput(session.client_id, outputs)]
@@ -423,11 +423,14 @@ class Acceptor:
             client_id = caller.client_id
         return [self._qos_minus_one.receive(frame, peer, client_id, now)]
 
-    def _successor(self, former: Session, positions_apart: int = 0) -> Session:
+    def _successor(
+        self, former: Session, positions_apart: int = 0, beside: Session | None = None
+    ) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
         next_position = former.outbound.next_position + positions_apart
-        self.former_topics.note(former.client_id, former.topics)
-        session = self.new_session(former.client_id, former.peer, next_position)
+        if beside is None:  # else it has the same topics
+            self.former_topics.note(former.client_id, former.topics)
+        session = self.new_session(former.client_id, former.peer, next_position, beside)
         if not former.is_address_validated:
             session.outbound.require_validation(0)
         session.began_at = former.began_at
@@ -435,7 +438,13 @@ class Acceptor:
             session.take_over()
         return session
 
-    def new_session(self, client_id: ClientId, peer: Peer, first_position: int = 0) -> Session:
+    def new_session(
+        self,
+        client_id: ClientId,
+        peer: Peer,
+        first_position: int = 0,
+        beside: Session | None = None,
+    ) -> Session:
         options = self._options
         predefined = options.clients_predefined.get(client_id, options.predefined)
         start = self._message_id_starts.take()
@@ -449,6 +458,7 @@ class Acceptor:
             first_topic_id=options.first_topic_id,
             former_ids=self.former_topics.take(client_id),
             first_position=start,
+            beside=beside,
         )
 
     def _gives_way_to(self, peer: Peer, refusal: Refusal, now: float) -> Dropped | None:
@@ -523,9 +533,10 @@ class Acceptor:
         return outputs
 
 
-def _says_where(frame: Frame) -> bool:
-    """Whether this only says again where the client is, which proves nothing."""
-    return isinstance(frame, Pingreq) and bool(frame.client_id)
+def _said_again(session: Session, frame: Pingreq, now: float) -> list[Output]:
+    """PINGREQ with a client id only says again where the client is, which proves nothing."""
+    session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+    return session.receive(frame, now)
 
 
 def _disconnect(peer: Peer) -> Send:

@@ -75,7 +75,7 @@ def _values(payload: bytes) -> Iterator[Timed]:
 
     stream = BytesIO(payload)
     document = cbor2.load(stream)
-    # Of octets that are no CBOR the first ones often are a number.
+    # Of bytes that are no CBOR the first ones often are a number.
     return _of_document(document) if not stream.read(1) else iter(())
 
 

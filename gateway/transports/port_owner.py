@@ -16,7 +16,7 @@ _LOCAL, _STATE, _INODE = 1, 3, 9  # columns of these tables
 _LISTENS = "0A"  # TCP alone has states
 # Pseudo-terminals (Documentation/admin-guide/devices.txt). Each container counts its own from 0, so
 # that one number is several of them.
-_TERMINALS = range(136, 144)
+PSEUDO_TERMINALS = range(136, 144)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Owner:
 
 
 def port_owner(port: int, protocol: str = "udp", proc: Path = Path("/proc")) -> Owner | None:
-    """Who listens there, by "udp" or "tcp"; None if nobody, or if only root may know."""
+    """Who listens there, by "udp" or "tcp"; None if no process does, or if only root may know."""
     sockets = {f"socket:[{columns[_INODE]}]" for columns in _sockets(port, protocol, proc)}
     return _holder(lambda each: _target(each) in sockets, proc) if sockets else None
 
@@ -63,7 +63,7 @@ def _is_same(descriptor: Path, wanted: os.stat_result) -> bool:
         return False
     if not stat.S_ISCHR(found.st_mode) or found.st_rdev != wanted.st_rdev:
         return False
-    return os.major(wanted.st_rdev) not in _TERMINALS or found.st_dev == wanted.st_dev
+    return os.major(wanted.st_rdev) not in PSEUDO_TERMINALS or found.st_dev == wanted.st_dev
 
 
 def _holder(

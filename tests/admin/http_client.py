@@ -80,7 +80,7 @@ async def get(server: Listening, path: str, method: str = "GET", **headers: str)
 
 
 async def post(server: Listening, path: str, body: object, **headers: str) -> Answer:
-    """`body`: as octets if it is not to be JSON, or to be odd."""
+    """`body`: as bytes if it is not to be JSON, or to be odd."""
     octets = body if isinstance(body, bytes) else json.dumps(body).encode()
     given = {"Content_Type": "application/json", "Content_Length": str(len(octets))} | headers
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in given.items())

@@ -66,7 +66,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("aside_send", {"numbers": [1.5]}, "whole numbers"),
     ("aside_send", {"numbers": "none"}, 'numbers is "all" or a list'),
 ]
-# As octets, of which no such value could be made.
+# As bytes, of which no such value could be made.
 ODD: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"{'minutes': 5}", "one JSON object"),
     "cut off": (b'{"minutes": 5', "one JSON object"),
@@ -226,15 +226,15 @@ def test_what_makes_no_sense_is_refused_with_what_would(
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_json_is_refused_with_a_sentence(run: Run, log: Log, name: str) -> None:
-    octets, words = ODD[name]
+    data, words = ODD[name]
     noted = Noted()
 
     async def story() -> None:
         async with signed_in(noted) as (server, headers):
             log.read()
-            answer = await post(server, "/api/actions/permit", octets, **headers)
+            answer = await post(server, "/api/actions/permit", data, **headers)
             assert (answer.status, words in answer.json["error"]) == (400, True), answer.json
-            answer = await post(server, "/api/session", octets)
+            answer = await post(server, "/api/session", data)
             assert answer.status == 400
             assert answer.json["error"]
 

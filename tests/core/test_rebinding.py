@@ -66,6 +66,18 @@ def test_a_sleeper_fetches_its_messages_from_another_address() -> None:
     assert bench.hear(OLD) == []
 
 
+def test_a_ping_of_another_id_pays_for_its_own_bytes_and_not_for_those_of_a_long_id() -> None:
+    name, bench = b"s" * 64, StateBench()
+    bench.join(name, at=OLD)
+    bench.say(OLD, Subscribe(1, b"tp", 1, topic_id_type=TopicIdType.SHORT), Disconnect(600))
+    bench.publishes("tp", b"x" * 1000, qos=1, by="tp")
+    assert bench.say(NEW, Pingreq(name)) == [Pingreq()]
+    for _ in range(40):
+        bench.say(NEW, Pingreq(b"x"))
+    bench.wake(bench.at + 5)
+    assert published(bench.say(NEW, Pingreq(name))) == [], "252 bytes do not pay for 1009"
+
+
 def test_what_pingreq_does_not_pay_for_is_registered_again_and_sent_when_that_is_answered() -> None:
     """Clients answer REGISTER; there are some that ignore PINGREQ, and then got nothing."""
     bench = asleep()

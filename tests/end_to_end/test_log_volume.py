@@ -72,8 +72,8 @@ def test_normal_running_writes_what_the_document_says(tmp_path: Path) -> None:
         assert len(lines_of(tmp_path / "sleeps", broker, sleeps)) == connected + nothing
         visits = lines_of(tmp_path / "visits", broker, connects_each_time)
     assert len(visits) == connected + TIMES * visit
-    octets = sum(len(line) + 1 for line in visits) / len(visits)
-    assert 100 < octets < 170
+    line_bytes = sum(len(line) + 1 for line in visits) / len(visits)
+    assert 100 < line_bytes < 170
 
 
 def test_an_outage_writes_what_the_document_says(tmp_path: Path) -> None:

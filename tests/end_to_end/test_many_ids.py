@@ -66,10 +66,10 @@ class Sensor:
         """The next that comes is the answer: DISCONNECT would be its place lost."""
         began = time.monotonic()
         self.air.send(framed(kind, body))
-        octets = self.air.socket.recv(2048)
+        data = self.air.socket.recv(2048)
         self._latencies_s.append(time.monotonic() - began)
-        assert octets[1] == answer, octets.hex(" ")
-        return octets[2:]
+        assert data[1] == answer, data.hex(" ")
+        return data[2:]
 
 
 def started(port: int, ids: int, options: list[str]) -> subprocess.Popen[str]:

@@ -299,10 +299,10 @@ class World:
             return None
         return session.filters
 
-    def _from_adversary(self, address: bytes, octets: bytes) -> None:
+    def _from_adversary(self, address: bytes, data: bytes) -> None:
         if self.gateway.is_listening:
-            self._note_frame("  gateway < adversary", octets)
-            self.gateway.receive(address, octets)
+            self._note_frame("  gateway < adversary", data)
+            self.gateway.receive(address, data)
 
     def _from_gateway(self, address: bytes, datagram: bytes) -> None:
         sensor = self._owners.get(address)

@@ -154,8 +154,8 @@ async def _throw_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     """Until the peer has its answer and hangs up, or has sent too much."""
     writer.write_eof()
     left = THROWN_AWAY_BYTES_MAX
-    while left > 0 and (octets := await reader.read(HEAD_BYTES_MAX)):
-        left -= len(octets)
+    while left > 0 and (data := await reader.read(HEAD_BYTES_MAX)):
+        left -= len(data)
 
 
 async def _write_pieces(

@@ -14,7 +14,7 @@ from typing import Literal
 @dataclass(frozen=True, slots=True)
 class Alert:
     """`minutes`: for how long the expression must hold. `meaning` may have links and code of
-    Markdown; `critical` is what risks readings or serves nobody.
+    Markdown; `critical` is what risks readings or stops service.
     """
 
     name: str

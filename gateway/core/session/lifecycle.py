@@ -97,22 +97,29 @@ class SessionLifecycle:
         first_topic_id: int = TOPIC_ID_MIN,
         former_ids: FormerIds | None = None,
         first_position: int = 0,
+        beside: SessionLifecycle | None = None,
     ) -> None:
+        """`beside`: the former session whose topics and readings are this one's as well; see
+        `continue_from`.
+        """
         # First what each message asks for: compiled, it is side by side then, and with very many
         # sessions each look further away is another miss of the caches.
         self.client_id = client_id
         self.state = State.DISCONNECTED
         self.last_received_at = 0.0
         self.peer = peer
-        self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id, former_ids)
-        self.inbound = Inbound(self._topics, options)
+        if beside is None:
+            self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id, former_ids)
+            self.inbound = Inbound(self._topics, options)
+        else:
+            self._topics, self.inbound = beside._topics, beside.inbound
         self.outbound = Outbound(self._topics, options, first_position)
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
         self.held: tuple[Output, ...] = ()  # and which frames to it wait for the disk
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.former: SessionLifecycle | None = None  # beside which it is (clients/contests.py)
-        self.is_continued = False  # whether it goes on with what the former one has
+        self.is_continued = beside is not None  # whether it goes on with what the former one has
         self.clean = False
         self.began_at = 0.0  # see `Session.is_proven`
         self.keep_alive_s = 0
@@ -176,14 +183,10 @@ class SessionLifecycle:
         numbers of topics and what is known of the client's readings are the same ones for both,
         queue and subscriptions are copies. What the client does, by the `latest` that is known.
         """
-        self._topics, self.inbound = former._topics, former.inbound
-        self.outbound = Outbound(self._topics, self._options, self.outbound.next_position)
         self.outbound.continue_from(former.outbound)
-        self._subscribing = Subscribing(self._topics, self._options)
         self._subscribing.continue_from(former._subscribing)
         if former.will is not None:
             self._open_will_handshake().will = former.will
-        self.is_continued = True
         self.clean = former.clean
         self.state = State.ASLEEP if latest.state is State.AWAKE else latest.state
         self.keep_alive_s, self.sleep_s = latest.keep_alive_s, latest.sleep_s
@@ -261,11 +264,10 @@ class SessionLifecycle:
         """The former session is over, and this one is saved from now on: all its rows, but what it
         has in common with that one.
         """
-        self._row = None
         client_id = self.client_id
         if not self.is_continued:
             return [
-                *self._changed_row(),
+                *self.row_again(),
                 *self._topics.rows(client_id),
                 *self._subscribing.rows(client_id),
                 *self.outbound.rows(client_id),
@@ -279,7 +281,7 @@ class SessionLifecycle:
         return [
             *ended,
             *self.outbound.succeed(former.outbound, client_id),
-            *self._changed_row(),
+            *self.row_again(),
             *self._subscribing.rows(client_id, former.filters),
         ]
 

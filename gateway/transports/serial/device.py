@@ -4,7 +4,7 @@
   when it can be read or written. Only opening and closing have a thread, for they can hang.
 - No other program gets it: it is locked (flock), which others may check, and marked exclusive
   (TIOCEXCL), which the kernel enforces for all but root. The mark stays until the last program has
-  closed it: a pseudo-terminal, which whoever is at its other end keeps open, is not marked, or a
+  closed it: a pseudo-terminal, which the program at its other end keeps open, is not marked, or a
   gateway that was killed would find it busy.
 - DTR and RTS are both on, as the kernel sets them when a port is opened, and stay on when it is
   closed (no HUPCL): the reset circuits of ESP32 boards act on one of the two alone. Not possible:
@@ -26,13 +26,12 @@ import serial  # type: ignore[import-untyped]
 
 from gateway.host.limits import LimitError
 from gateway.transports.in_thread import in_thread
-from gateway.transports.port_owner import device_owner
+from gateway.transports.port_owner import PSEUDO_TERMINALS, device_owner
 from gateway.transports.serial.faults import why_not_opened
 from gateway.transports.serial.line import LineCallbacks, PortOptions, short_name
 
 READ_BYTES_MAX = 4096
 READS_PER_TURN = 4
-PSEUDO_TERMINALS = range(136, 144)  # major numbers, by the kernel's devices.txt
 CLOSE_AGAIN_S = 1.0
 UNPLUGGED = "it was unplugged"
 

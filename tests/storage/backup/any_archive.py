@@ -190,11 +190,11 @@ def rewrite_a_head(path: Path, dice: Random) -> None:
 
 def head_rewritten(content: bytes, at: int, field: int, value: bytes) -> bytes:
     """With the head's own checksum put right."""
-    octets = bytearray(content[at : at + 512])
-    octets[field : field + len(value)] = value
-    octets[148:156] = b" " * 8
-    octets[148:156] = b"%06o\0 " % sum(octets)
-    return content[:at] + bytes(octets) + content[at + 512 :]
+    data = bytearray(content[at : at + 512])
+    data[field : field + len(value)] = value
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data)
+    return content[:at] + bytes(data) + content[at + 512 :]
 
 
 def one_archive(folder: Path, dice: Random) -> int | None:

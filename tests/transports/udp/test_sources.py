@@ -102,8 +102,8 @@ def controls(*addresses: str, interface: int = 2) -> mmap:
     made = mmap(-1, IPV4.control_bytes * DATAGRAMS_PER_CALL)
     for number, address in enumerate(addresses):
         start = number * IPV4.control_bytes
-        octets = socket.inet_aton(address)
-        told = IPV4.header + interface.to_bytes(4, "little") + octets + octets
+        data = socket.inet_aton(address)
+        told = IPV4.header + interface.to_bytes(4, "little") + data + data
         made[start : start + len(told)] = told
     return made
 
