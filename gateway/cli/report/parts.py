@@ -17,10 +17,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from gateway.cli.asking import reachable, reason_of
+from gateway.cli.asking import NoAnswerError, fetch, reason_of
 from gateway.cli.report.redaction import Redaction, secret_files
 from gateway.config import HostPort
 from gateway.config.credential import stored_at
@@ -38,7 +37,6 @@ VERB_S_MAX = 30.0
 DOCTOR_S_MAX = 120.0
 COMMAND_S_MAX = 10.0
 PAGE_S_MAX = 5.0
-ANSWER_BYTES_MAX = 8 << 20
 BOARDS = (Path("/proc/device-tree/model"), Path("/sys/class/dmi/id/product_name"))
 UNIT = "tidegate"
 UNIT_PROPERTIES = "ActiveState,SubState,Result,NRestarts,ExecMainStatus,ActiveEnterTimestamp"
@@ -254,17 +252,11 @@ def _page(subject: Subject, path: str) -> Callable[[], str]:
 
 def _got(listen: HostPort | None, path: str) -> str:
     """Whatever the page answers, also with another code than 200."""
-    if listen is None or listen.port == 0:
-        return "(admin.listen names no port to ask)\n"
-    address = reachable(listen)
-    connection = HTTPConnection(address.host, address.port, timeout=PAGE_S_MAX)
     try:
-        connection.request("GET", path)
-        return connection.getresponse().read(ANSWER_BYTES_MAX).decode(errors="replace")
-    except (OSError, HTTPException) as error:
-        return f"(no gateway answers at http://{address}: {reason_of(error)})\n"
-    finally:
-        connection.close()
+        _, body = fetch(listen, path, PAGE_S_MAX)
+    except NoAnswerError as error:
+        return f"({error})\n"
+    return body.decode(errors="replace")
 
 
 def _log(subject: Subject) -> str:
