@@ -35,6 +35,16 @@ def text_of(path: Path) -> str:
     return octets.decode("utf-8-sig", "replace")
 
 
+def text_beside(beside: Path, name: str, shown_max: int | None = None) -> tuple[str, str]:
+    """Name and text of a list that the file names. Raises NotReadError, with at most so much of the
+    name.
+    """
+    there = found(beside, name)
+    if there is None:
+        raise NotReadError(f"{name[:shown_max]} is not there")
+    return there.name, text_of(there)
+
+
 def found(beside: Path, name: str) -> Path | None:
     """In the folder of the file that names it, or where this is called, which is where the other
     program would look that was started here.
