@@ -51,7 +51,8 @@ def refusals(settings: Settings, config: Path) -> Iterator[tuple[str, str, str]]
 def _hidden(path: Path, user: pwd.struct_passwd) -> Path | None:
     """The file, or the folder above it that the user may not enter; a link's own folders count."""
     whole = path.resolve()
-    for folder in (*reversed(path.absolute().parents), *reversed(whole.parents)):
+    folders = (*reversed(path.absolute().parents), *reversed(whole.parents))
+    for folder in dict.fromkeys(folders):  # mostly the same, and each is a program that is run
         if not _may(user, "-x", folder):
             return folder
     return None if _may(user, "-r", whole) else whole
