@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.config.spelling import printable, shortened
+from gateway.presence.readings import text_of
 from gateway.presence.values import Value, timed_in
 
 VALUES_MAX = 64  # more than any pack that fits a datagram of ours
@@ -90,13 +91,6 @@ def _taken_s(arrived: Arrived) -> float | None:
 
 def _unix_s(time_s: float, base_s: float) -> float:
     return base_s + time_s if time_s < RELATIVE_S_MAX else time_s
-
-
-def text_of(payload: bytes) -> str | None:
-    try:
-        return payload.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def shown(reading: Reading) -> str:
