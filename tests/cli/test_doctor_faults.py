@@ -331,7 +331,7 @@ def test_what_is_in_a_home_is_installed_elsewhere_for_a_service(
     assert "/usr/local/bin/tidegate unit | sudo tee /etc/systemd/system/tidegate.service" in command
 
 
-def test_a_stored_credential_is_not_typed_anew(
+def test_a_stored_credential_is_not_typed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service is stopped, so systemd has handed over nothing."""

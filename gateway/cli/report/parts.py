@@ -102,14 +102,14 @@ def made(part: Part, redaction: Redaction) -> bytes:
     except OverdueError:
         text = f"(no answer within {part.seconds:.0f} s)\n"
     except Exception as error:  # whatever fails is for the one who reads the report
-        text = f"(not to be had: {type(error).__name__}: {error})\n"
-    octets = redaction.clean(text).encode(errors="backslashreplace")
-    if len(octets) <= PART_BYTES_MAX:
-        return octets
-    note = f"(cut: {len(octets)} octets)\n".encode()
+        text = f"(not available: {type(error).__name__}: {error})\n"
+    data = redaction.clean(text).encode(errors="backslashreplace")
+    if len(data) <= PART_BYTES_MAX:
+        return data
+    note = f"(cut: {len(data)} bytes)\n".encode()
     if part.cut_from_start:
-        return note + octets[-PART_BYTES_MAX:]
-    return octets[:PART_BYTES_MAX] + b"\n" + note
+        return note + data[-PART_BYTES_MAX:]
+    return data[:PART_BYTES_MAX] + b"\n" + note
 
 
 # The configuration
@@ -123,8 +123,8 @@ def _configuration(subject: Subject) -> str:
     _hide_files(subject)
     if subject.config is None:
         return "\n".join(lines) + "\n"
-    octets = read_regular(subject.config, PART_BYTES_MAX)
-    text = octets.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    data = read_regular(subject.config, PART_BYTES_MAX)
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     return "\n".join([*lines, redaction.configuration(text)])
 
 
@@ -138,9 +138,9 @@ def _hide_files(subject: Subject) -> None:
         if path is None:
             continue
         with contextlib.suppress(OSError):
-            octets = read_regular(stored_at(path), SECRET_BYTES_MAX)
-            if b"-----BEGIN" not in octets:
-                subject.redaction.hide(octets.decode(errors="replace").strip())
+            data = read_regular(stored_at(path), SECRET_BYTES_MAX)
+            if b"-----BEGIN" not in data:
+                subject.redaction.hide(data.decode(errors="replace").strip())
 
 
 # This machine
