@@ -1,4 +1,4 @@
-"""What a node would refuse, by the node's own code: for whoever is about to write its settings.
+"""What a node would refuse, by the node's own code: before its settings are written.
 
     python -m firmware.check FILE
 
@@ -104,7 +104,7 @@ class Bus:
             return bytes(size)
         return bytes([BME280 if register == BME280_ID else 1] * size)
 
-    def writeto_mem(self, address: int, register: int, octets: bytes) -> None:
+    def writeto_mem(self, address: int, register: int, data: bytes) -> None:
         pass
 
 
@@ -112,7 +112,7 @@ class OneWire:
     def reset(self) -> bool:
         return True
 
-    def write(self, octets: bytes) -> None:
+    def write(self, data: bytes) -> None:
         pass
 
     def readinto(self, pad: bytearray) -> None:

@@ -115,8 +115,6 @@ def campaign_of(arguments: argparse.Namespace) -> Campaign:
     _require_known("scenario", arguments.scenario, [one.name for one in scenarios])
     if (arguments.gateway is None) != (arguments.broker is None):
         raise UsageError("--gateway and --broker go together")
-    if arguments.jobs < 1:
-        raise UsageError("--jobs: at least 1")
     command = tuple(arguments.gateway_command.split())
     elsewhere = (
         None if arguments.gateway is None else Elsewhere(arguments.gateway, arguments.broker)

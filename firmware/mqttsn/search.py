@@ -8,7 +8,7 @@ Rules
   does not ask at once; later ones after twice the pause each, up to PAUSE_MS_MAX.
 - A gateway is known until it has missed ADVERTISED_MAX of its own ADVERTISEs; by GWINFO, which does
   not say, as long as by one an hour.
-- An address is as the port has it: a tuple, on the Unix port octets. `Udp` takes both.
+- An address is as the port has it: a tuple, on the Unix port bytes. `Udp` takes both.
 - GWINFO with an address is another node's and passed over: 1.2 has no layout for that address.
 
 Limits: GATEWAYS_MAX gateways; with one more the one is forgotten that would be the first.

@@ -42,7 +42,7 @@ class Udp:
             pass
 
     def receive(self, buffer: bytearray, wait_ms: int) -> int:
-        """How many octets came in time; 0 for none. Of a longer datagram, as many as fit."""
+        """How many bytes came in time; 0 for none. Of a longer datagram, as many as fit."""
         opened = self._socket or self._open()
         try:
             for _ in self._poll.ipoll(max(0, wait_ms)):

@@ -63,28 +63,28 @@ def reachable(listen: HostPort) -> HostPort:
     return HostPort("127.0.0.1" if host.version == 4 else "::1", listen.port)
 
 
-def _answer(listen: HostPort | None, path: str) -> tuple[int, object]:
+def fetch(listen: HostPort | None, path: str, timeout_s: float = PATIENCE_S) -> tuple[int, bytes]:
+    """Status and body, whatever they are. Raises NoAnswerError."""
     if listen is None or listen.port == 0:
         raise NoAnswerError("admin.listen names no port to ask")
     address = reachable(listen)
-    try:
-        return _get(address, path)
-    except (OSError, HTTPException) as error:
-        raise NoAnswerError(f"no gateway answers at http://{address}: {reason_of(error)}") from None
-
-
-def _get(address: HostPort, path: str) -> tuple[int, object]:
-    connection = HTTPConnection(address.host, address.port, timeout=PATIENCE_S)
+    connection = HTTPConnection(address.host, address.port, timeout=timeout_s)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
-        body = response.read(ANSWER_BYTES_MAX)
+        return response.status, response.read(ANSWER_BYTES_MAX)
+    except (OSError, HTTPException) as error:
+        raise NoAnswerError(f"no gateway answers at http://{address}: {reason_of(error)}") from None
     finally:
         connection.close()
+
+
+def _answer(listen: HostPort | None, path: str) -> tuple[int, object]:
+    status, body = fetch(listen, path)
     try:
-        return response.status, json.loads(body)
+        return status, json.loads(body)
     except ValueError:
-        return response.status, None
+        return status, None
 
 
 def reason_of(error: Exception) -> str:

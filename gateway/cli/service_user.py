@@ -27,7 +27,7 @@ FILES = (
 
 
 def refusals(settings: Settings, config: Path) -> Iterator[tuple[str, str, str]]:
-    """Key, sentence and the command that mends it, for the configuration of the service. None if
+    """Key, sentence and the command that repairs it, for the configuration of the service. None if
     this is another file, or this user is not root, or there is no such user.
     """
     if os.geteuid() != 0 or config.absolute() != USUAL_PATH:
@@ -45,13 +45,14 @@ def refusals(settings: Settings, config: Path) -> Iterator[tuple[str, str, str]]
         hidden = _hidden(path, user)
         if hidden is not None:
             what = f"{key} {path}".strip()
-            yield key, f"{what} cannot be read by the service's user {user.pw_name}", _mends(hidden)
+            yield key, f"{what} cannot be read by the service's user {user.pw_name}", _fix(hidden)
 
 
 def _hidden(path: Path, user: pwd.struct_passwd) -> Path | None:
     """The file, or the folder above it that the user may not enter; a link's own folders count."""
     whole = path.resolve()
-    for folder in (*reversed(path.absolute().parents), *reversed(whole.parents)):
+    folders = (*reversed(path.absolute().parents), *reversed(whole.parents))
+    for folder in dict.fromkeys(folders):  # mostly the same, and each is a program that is run
         if not _may(user, "-x", folder):
             return folder
     return None if _may(user, "-r", whole) else whole
@@ -74,7 +75,7 @@ def _may(user: pwd.struct_passwd, how: str, path: Path) -> bool:
     return done.returncode == 0
 
 
-def _mends(path: Path) -> str:
+def _fix(path: Path) -> str:
     quoted = shlex.quote(str(path))
     if path.is_dir():
         return f"sudo chgrp {SERVICE_USER} {quoted} && sudo chmod g+x {quoted}"

@@ -17,7 +17,7 @@ TOPIC_OCTETS_MAX = 40
 INTERVAL_S_MAX = 43_200  # twelve hours, as firmware/tiny has it
 NODE_INTERVAL_S_MIN = 5  # as firmware/app has it
 GATEWAYS_MAX = 4
-SSID_OCTETS_MAX, PASSWORD_OCTETS_MAX = 32, 64  # IEEE 802.11; the longest is a key in hexadecimal
+SSID_BYTES_MAX, PASSWORD_BYTES_MAX = 32, 64  # IEEE 802.11; the longest is a key in hexadecimal
 TINY_SENSORS = ("temperature", "simulated", "pin0", "pin1", "pin2")
 
 
@@ -59,10 +59,10 @@ def check(settings: NodeSettings) -> None:
         raise _wrong(f"--interval: expected 1 to {INTERVAL_S_MAX} seconds")
     if len(settings.gateways) > GATEWAYS_MAX:
         raise _wrong(f"--gateway: at most {GATEWAYS_MAX}")
-    if settings.wifi is not None and not 0 < len(settings.wifi.encode()) <= SSID_OCTETS_MAX:
-        raise _wrong(f"--wifi: expected 1 to {SSID_OCTETS_MAX} octets, got {settings.wifi!r}")
-    if len((settings.password or "").encode()) > PASSWORD_OCTETS_MAX:
-        raise _wrong(f"the password of {settings.wifi}: at most {PASSWORD_OCTETS_MAX} octets")
+    if settings.wifi is not None and not 0 < len(settings.wifi.encode()) <= SSID_BYTES_MAX:
+        raise _wrong(f"--wifi: expected 1 to {SSID_BYTES_MAX} bytes, got {settings.wifi!r}")
+    if len((settings.password or "").encode()) > PASSWORD_BYTES_MAX:
+        raise _wrong(f"the password of {settings.wifi}: at most {PASSWORD_BYTES_MAX} bytes")
 
 
 def tiny_settings(settings: NodeSettings) -> dict[str, Any]:

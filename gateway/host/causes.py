@@ -87,7 +87,7 @@ def not_allowed(folder: Path, key: str) -> str:
             f"belongs to the user {owner}: run this as that one, `{as_user(owner)} ...`, or set "
             f"another {key}"
         )
-    return f"may not be written by its owner: `{mend_command(folder)}`, or set another {key}"
+    return f"may not be written by its owner: `{repair_command(folder)}`, or set another {key}"
 
 
 def owner_of(folder: Path) -> str | None:
@@ -113,7 +113,7 @@ def make_command(folder: Path) -> str:
     return f"sudo install -d -m 0700 -o {user_name()} {quoted(folder)}"
 
 
-def mend_command(folder: Path) -> str:
+def repair_command(folder: Path) -> str:
     """For the owner of the folder, whom something in it does not let in."""
     where = quoted(folder)
     return f"sudo chown -R {user_name()} {where} && chmod -R u+rwX {where}"

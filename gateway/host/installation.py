@@ -25,7 +25,7 @@ _EXTRA = re.compile(r"(?:\s+and)?\s*\(?extra == ['\"]([a-z]+)['\"]\)?")
 _PIPX_HOMES = (Path.home() / ".local/share/pipx", Path.home() / ".local/pipx")
 IMAGE_MARK = ".tidegate-image"  # in the environment that Containerfile makes
 DEBIAN_PLACE = Path("/usr/lib/tidegate")  # .ci/deb/launcher
-# Where the service may look, which is below nobody's home (docs/service.md).
+# Where the service may look, which is below no home (docs/service.md).
 FOR_ALL = Path("/opt/tidegate")
 BIN_FOR_ALL = Path("/usr/local/bin")
 

@@ -40,11 +40,11 @@ def as_json(gateway: str, reading: Reading) -> dict[str, Any]:
         "retain": reading.retain,
         "payload": base64.b64encode(reading.payload).decode(),
     }
-    text = _text(reading.payload)
+    text = text_of(reading.payload)
     return document if text is None else document | {"text": text}
 
 
-def _text(payload: bytes) -> str | None:
+def text_of(payload: bytes) -> str | None:
     try:
         return payload.decode()
     except UnicodeDecodeError:
@@ -55,7 +55,7 @@ def shown(payload: bytes) -> str:
     """On one line, and not at any length."""
     if not payload:
         return "(empty)"
-    text = _text(payload)
+    text = text_of(payload)
     if text is not None and text.isprintable():
         return shortened(text, PAYLOAD_LENGTH_MAX)
     senml = _senml(payload)

@@ -76,8 +76,8 @@ def compare(
         first_at.setdefault(counter, one.at)
     times = Counter(by_tag.values())
     again = [counter for counter in times if times[counter] > 1]
-    anew = conversation.new_publishes
-    excused = excused | {counter for counter in again if times[counter] <= anew[counter]}
+    new = conversation.new_publishes
+    excused = excused | {counter for counter in again if times[counter] <= new[counter]}
     expected = set(conversation.acknowledged) | device.stored
     if not device.has_store and not device.was_cut and first_at:
         expected |= set(range(1, max(first_at) + 1))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hil.rig.ports import free_udp_port
 from tests.cli.tidegate import tidegate
 
 QUIET = '[gateway]\nstate_dir = "state"\n[admin]\nlisten = ""\n[[udp]]\nlisten = "127.0.0.1:0"\n'
@@ -43,3 +48,22 @@ class Doctor:
         """Of all findings of a level."""
         found = self.run(part, text, code=1 if level == "failure" else 0)
         return [finding["command"] for finding in found if finding["level"] == level]
+
+
+@contextmanager
+def taken_udp_port(*arguments: str) -> Iterator[tuple[int, int]]:
+    """A port, and the process that has it: another program, called with these arguments."""
+    port = free_udp_port()
+    program = (
+        "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+        f"s.bind(('127.0.0.1', {port})); print(flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        yield port, other.pid
+    finally:
+        other.communicate()

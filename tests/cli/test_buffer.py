@@ -116,7 +116,7 @@ def test_another_gateway_at_the_address_is_not_believed(folder: Path) -> None:
 
 
 def test_without_a_configuration_it_is_the_one_that_runs(folder: Path) -> None:
-    """Whatever its name is: nobody has named another."""
+    """Whatever its name is: no other was named."""
     with answering("roof") as port:
         done = tidegate("buffer", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
     assert done.stderr == ""

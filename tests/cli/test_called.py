@@ -116,7 +116,7 @@ def test_root_where_no_sudo_is_needs_none(
 def test_sudo_is_given_the_path_where_it_would_not_look(
     command: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command of pipx is in the home of whoever installed it."""
+    """A command of pipx is in the home of the user who installed it."""
     monkeypatch.setattr(sys, "argv", [str(command)])
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}:{PROGRAMS}")
     assert runnable("sudo tidegate init x; tidegate status") == (

@@ -23,8 +23,7 @@ from gateway.cli.doctor.wear import wear
 from gateway.config import credential, load
 from gateway.host.installation import Installation
 from hil.rig.mosquitto import Mosquitto
-from hil.rig.ports import free_udp_port
-from tests.cli.doctor import QUIET, Doctor
+from tests.cli.doctor import QUIET, Doctor, taken_udp_port
 from tests.cli.tidegate import tidegate
 
 # Configuration and rights
@@ -71,22 +70,10 @@ def test_a_secret_that_everybody_reads_is_taken_from_them(doctor: Doctor) -> Non
 
 
 def test_a_port_that_another_program_has_is_freed(doctor: Doctor) -> None:
-    port = free_udp_port()
-    program = (
-        "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
-        f"s.bind(('127.0.0.1', {port})); print(flush=True); sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        assert other.stdout is not None
-        other.stdout.readline()
+    with taken_udp_port() as (port, pid):
         text = QUIET.replace("127.0.0.1:0", f"127.0.0.1:{port}")
         (command,) = doctor.commands("listeners", text)
-        assert command in (f"sudo kill {other.pid}", command if "systemctl" in command else "")
-    finally:
-        other.communicate()
+        assert command in (f"sudo kill {pid}", command if "systemctl" in command else "")
     assert doctor.run("listeners", text, code=0) == []
 
 
@@ -344,7 +331,7 @@ def test_what_is_in_a_home_is_installed_elsewhere_for_a_service(
     assert "/usr/local/bin/tidegate unit | sudo tee /etc/systemd/system/tidegate.service" in command
 
 
-def test_a_stored_credential_is_not_typed_anew(
+def test_a_stored_credential_is_not_typed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service is stopped, so systemd has handed over nothing."""

@@ -20,8 +20,7 @@ from gateway.cli.doctor.apart import NoAnswerInTimeError, PartFailedError, apart
 from gateway.cli.doctor.gateway_process import GatewayProcess as Examined
 from gateway.cli.doctor.gateway_process import examined
 from hil.rig.gateway import GatewayProcess
-from hil.rig.ports import free_udp_port
-from tests.cli.doctor import QUIET, Doctor
+from tests.cli.doctor import QUIET, Doctor, taken_udp_port
 from tests.cli.tidegate import environment_with, tidegate
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that to a file")
@@ -77,28 +76,15 @@ def test_a_gateway_that_is_stopped_is_reported_with_how_to_go_on(gateway: Gatewa
 
 def test_another_program_is_no_gateway_by_its_command_line(doctor: Doctor) -> None:
     """A folder called tidegate, an editor with a file of that name."""
-    port = free_udp_port()
-    program = (
-        "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
-        f"s.bind(('127.0.0.1', {port})); print(flush=True); sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, "/srv/tidegate/gateway", "gateway"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    text = (
-        f'[gateway]\nstate_dir = "s"\n[admin]\nlisten = ""\n[[udp]]\nlisten = "127.0.0.1:{port}"\n'
-    )
-    try:
-        assert other.stdout is not None
-        other.stdout.readline()
+    with taken_udp_port("/srv/tidegate/gateway", "gateway") as (port, pid):
+        text = (
+            f'[gateway]\nstate_dir = "s"\n[admin]\nlisten = ""\n'
+            f'[[udp]]\nlisten = "127.0.0.1:{port}"\n'
+        )
         (finding,) = doctor.run("listeners", text, code=1)
-        assert f"(process {other.pid})" in finding["what"]
+        assert f"(process {pid})" in finding["what"]
         assert "gateway, with" not in finding["what"]
         assert doctor.run("gateway", text, code=0) == []
-    finally:
-        other.communicate()
 
 
 def test_another_gateway_at_the_port_is_named_with_its_state(

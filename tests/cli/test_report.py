@@ -171,7 +171,7 @@ def test_without_a_gateway_and_without_a_file_each_part_says_so(tmp_path: Path) 
     assert "python 3" in found["versions.txt"]
     assert "MemTotal" in found["system.txt"]
     missing = report(tmp_path, "--config", tmp_path / "missing.toml")
-    assert "not to be had" in missing["configuration.txt"]
+    assert "not available" in missing["configuration.txt"]
 
 
 def test_of_a_gateway_that_runs_it_has_status_metrics_and_log(tmp_path: Path) -> None:
@@ -256,12 +256,12 @@ def test_a_word_of_every_report_stays_readable() -> None:
 def test_a_part_has_a_size_and_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_BYTES_MAX", 10)
     head = Part("a", "", lambda: "0123456789abc")
-    assert made(head, Redaction()) == b"0123456789\n(cut: 13 octets)\n"
+    assert made(head, Redaction()) == b"0123456789\n(cut: 13 bytes)\n"
     tail = Part("a", "", lambda: "0123456789abc", cut_from_start=True)
-    assert made(tail, Redaction()) == b"(cut: 13 octets)\n3456789abc"
+    assert made(tail, Redaction()) == b"(cut: 13 bytes)\n3456789abc"
     reader, writer = os.pipe()
     hung = Part("a", "", lambda: os.read(reader, 1).decode(), seconds=0.1)
-    assert made(hung, Redaction()) == b"(no answer within 0 s)\n"[:10] + b"\n(cut: 23 octets)\n"
+    assert made(hung, Redaction()) == b"(no answer within 0 s)\n"[:10] + b"\n(cut: 23 bytes)\n"
     os.close(writer)
 
 

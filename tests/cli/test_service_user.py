@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -20,25 +21,22 @@ GROUP = grp.getgrgid(65534).gr_name
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The configuration of a service that runs as nobody."""
-    path = tmp_path / "config.toml"
-    path.write_text('[admin]\npassword_file = "secrets/admin"\n')
-    path.chmod(0o644)
-    (tmp_path / "secrets").mkdir(mode=0o755)
-    (tmp_path / "secrets" / "admin").write_text("tide")
-    (tmp_path / "secrets" / "admin").chmod(0o600)
-    monkeypatch.setattr(service_user, "USUAL_PATH", path)
-    monkeypatch.setattr(service_user, "SERVICE_USER", "nobody")
-    opened = []
-    for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are root's alone
-        mode = folder.stat().st_mode & 0o7777
-        if not mode & 0o001:
-            opened.append((folder, mode))
-            folder.chmod(mode | 0o001)
-    yield path
-    for folder, mode in opened:
-        folder.chmod(mode)
+def config(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The configuration of a service that runs as nobody. Not below pytest's own folder, which each
+    start of pytest makes root's alone.
+    """
+    with TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        path = folder / "config.toml"
+        path.write_text('[admin]\npassword_file = "secrets/admin"\n')
+        path.chmod(0o644)
+        (folder / "secrets").mkdir(mode=0o755)
+        (folder / "secrets" / "admin").write_text("tide")
+        (folder / "secrets" / "admin").chmod(0o600)
+        monkeypatch.setattr(service_user, "USUAL_PATH", path)
+        monkeypatch.setattr(service_user, "SERVICE_USER", "nobody")
+        yield path
 
 
 def test_check_refuses_what_the_service_may_not_read(

@@ -52,7 +52,7 @@ def pack(*records: dict[int, object]) -> bytes:
         (b"two\nlines \x1b]0;title\x07", "two\\nlines \\x1b]0;title\\x07"),
         ("\u202etxt".encode(), "\\u202etxt"),
         (b"\x9b31m\xff", "0x9b33316dff"),
-        (bytes(40), f"0x{'00' * 32}... (40 octets)"),
+        (bytes(40), f"0x{'00' * 32}... (40 bytes)"),
         (b"", "(empty)"),
         (b"[" * 20_000, "[" * 500 + "..."),
         (b'[{"n":"x","v":1e999}]', '[{"n":"x","v":1e999}]'),
@@ -199,9 +199,9 @@ def test_a_message_at_qos_2_is_shown_once() -> None:
 
 def test_packets_may_come_in_any_pieces() -> None:
     opened = accepted()
-    octets = mqtt5.PublishPacket("t", b"1", qos=mqtt5.QoS.AT_LEAST_ONCE, packet_id=5).write()
-    found = [opened.receive(octets[n : n + 1], NOW) for n in range(len(octets))]
-    assert [bool(news) for _, news in found] == [False] * (len(octets) - 1) + [True]
+    data = mqtt5.PublishPacket("t", b"1", qos=mqtt5.QoS.AT_LEAST_ONCE, packet_id=5).write()
+    found = [opened.receive(data[n : n + 1], NOW) for n in range(len(data))]
+    assert [bool(news) for _, news in found] == [False] * (len(data) - 1) + [True]
 
 
 @pytest.mark.parametrize(
@@ -235,15 +235,15 @@ def test_a_broker_of_mqtt_3_1_1_is_named_so() -> None:
     assert "does not speak MQTT 5" in refused.reason
 
 
-@pytest.mark.parametrize("octets", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 9, b"\xff" * 9])
-def test_what_is_no_broker_ends_the_connection(octets: bytes) -> None:
-    assert isinstance(said(subscription(), octets), Ended)
+@pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 9, b"\xff" * 9])
+def test_what_is_no_broker_ends_the_connection(data: bytes) -> None:
+    assert isinstance(said(subscription(), data), Ended)
 
 
 def test_a_topic_that_is_no_text_is_acknowledged_and_left_out() -> None:
     opened = accepted()
-    octets = b"\x32\x08\x00\x02\xff\xfe\x00\x07\x00x"
-    assert opened.receive(octets, NOW) == ([mqtt5.PubAckPacket(7).write()], [])
+    data = b"\x32\x08\x00\x02\xff\xfe\x00\x07\x00x"
+    assert opened.receive(data, NOW) == ([mqtt5.PubAckPacket(7).write()], [])
 
 
 def test_after_a_break_what_is_retained_does_not_come_again() -> None:

@@ -66,10 +66,10 @@ def test_of_five_gateways_the_one_is_forgotten_that_would_be_first() -> None:
     assert sorted(search.gateways) == [1, 3, 4, 5]
 
 
-def test_who_found_no_gateway_hears_that_nobody_answers() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        client = Client(Udp(*find(nobody.getsockname(), limit_ms=30)), b"greenhouse-3")
+def test_who_found_no_gateway_is_told_that_there_is_no_answer() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        client = Client(Udp(*find(silent.getsockname(), limit_ms=30)), b"greenhouse-3")
     for call in (client.connect, lambda: client.publish(b"greenhouse/3", b"21.5", qos=1)):
         with pytest.raises(OSError, match=str(errno.ETIMEDOUT)):
             call()

@@ -94,7 +94,7 @@ def test_a_mistake_is_a_message(
         ((*PICO, "--gateway", "h"), "this board has no network: leave --wifi and --gateway out"),
         (ESP32, "say which wireless network this board joins: --wifi SSID; or --no-wifi"),
         ((*ESP32, "--board", "pico-w"), "say which wireless network this board joins: --wifi"),
-        ((*ESP32, "--wifi", "W" * 33), "--wifi: expected 1 to 32 octets"),
+        ((*ESP32, "--wifi", "W" * 33), "--wifi: expected 1 to 32 bytes"),
         (
             (*FOLDER, "--board", "microbit", "--name", "x", "--sensor", "temprature"),
             "this board has one of temperature, simulated, pin0, pin1, pin2, did you mean temp",

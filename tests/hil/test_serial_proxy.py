@@ -114,16 +114,16 @@ async def test_flips_and_drops_are_as_many_as_asked_and_none_gets_past_the_check
         for message in frames(FRAMES):
             os.write(ends.board, on_line([message]))
             await asyncio.sleep(0)
-        octets = len(on_line(frames(FRAMES)))
+        byte_count = len(on_line(frames(FRAMES)))
         async with asyncio.timeout(PATIENCE_S):
             heard = b""
-            while len(heard) + ends.proxy.fault_counts["dropped"] < octets:
+            while len(heard) + ends.proxy.fault_counts["dropped"] < byte_count:
                 heard += ends.port.read(65_536)
                 await asyncio.sleep(0.005)
-        assert ends.proxy.fault_counts["flipped"] == round(octets * 0.01) or (
-            0.003 < ends.proxy.fault_counts["flipped"] / octets < 0.02
+        assert ends.proxy.fault_counts["flipped"] == round(byte_count * 0.01) or (
+            0.003 < ends.proxy.fault_counts["flipped"] / byte_count < 0.02
         )
-        assert 0.001 < ends.proxy.fault_counts["dropped"] / octets < 0.012
+        assert 0.001 < ends.proxy.fault_counts["dropped"] / byte_count < 0.012
         whole = line_framing("hdlc").feed(heard)
         assert set(whole) < set(frames(FRAMES))
         assert ends.notes.said == frames(FRAMES)

@@ -119,7 +119,7 @@ def test_a_clone_that_the_system_s_python_runs_is_set_up(tmp_path: Path) -> None
     )
 
 
-def test_an_image_is_made_anew_on_its_host(tmp_path: Path) -> None:
+def test_an_image_is_made_again_on_its_host(tmp_path: Path) -> None:
     here = environment(tmp_path, place=Path("/site"), marked=installation.IMAGE_MARK)
     printf, form, *lines, pipe, podman, build, tag, name, here_ = shlex.split(here.adding("demo"))
     assert (printf, form) == ("printf", "%s\\n")
@@ -180,7 +180,7 @@ def test_a_home_is_no_place_for_a_service(tmp_path: Path) -> None:
 
 
 def test_the_python_counts_as_well() -> None:
-    """uv brings its own, in the home of whoever typed it."""
+    """uv brings its own, in the home of the user who typed it."""
     python = Path("/root") / ".local/share/uv/python/bin/python3"
     here = Installation(Path("/opt/t"), python.parents[1], Path("/opt/t"), Path(sys.executable))
     assert here.is_in_a_home

@@ -108,10 +108,13 @@ def _connect_once(
         failure, text = _diagnosed(error, upstream)
         section.lines.append(("broker", f"{url}, {failure.value}"))
         section.facts["failure"] = failure.value
-        command = _command(failure, subject, upstream)
+        is_here = failure is BrokerFailure.REFUSED and upstream.host in _LOOPBACK
+        other = _other_broker(upstream) if is_here else None
+        command = _command(failure, subject, upstream, other)
         if failure is BrokerFailure.TLS and not isinstance(error, ssl.SSLCertVerificationError):
             command = subject.edit("upstream.url")  # a plain port, most likely
-        section.findings.append(Finding(Level.FAILURE, text, _advice(failure, upstream), command))
+        advice = _advice(failure, upstream, other)
+        section.findings.append(Finding(Level.FAILURE, text, advice, command))
     except _SilenceError:
         section.lines.append(("broker", f"{url}, no CONNACK"))
         section.facts["failure"] = BrokerFailure.TIMEOUT.value
@@ -203,18 +206,20 @@ def _add_answer(subject: Examined, section: Section, url: str, answer: mqtt5.Con
     section.findings.append(Finding(Level.FAILURE, text, advice, command))
 
 
-def _other_port(upstream: UpstreamSettings) -> int | None:
-    """Where a broker listens on this machine instead."""
+def _other_broker(upstream: UpstreamSettings) -> str | None:
+    """What listens on this machine where a broker usually does: "mosquitto (process 412) listens on
+    port 1883".
+    """
     for port in _USUAL_PORTS:
-        if port != upstream.port and port_owner(port, "tcp") is not None:
-            return port
+        owner = port_owner(port, "tcp") if port != upstream.port else None
+        if owner is not None:
+            return f"{owner} listens on port {port}"
     return None
 
 
-def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
-    if failure is BrokerFailure.REFUSED and upstream.host in _LOOPBACK:
-        other = _other_port(upstream)
-        return "" if other is None else f"{port_owner(other, 'tcp')} listens on port {other}"
+def _advice(failure: BrokerFailure, upstream: UpstreamSettings, other: str | None) -> str:
+    if other is not None:
+        return other
     if failure is BrokerFailure.REFUSED and upstream.host not in _LOOPBACK:
         return (
             "mosquitto 2 listens to its own machine alone until it is told otherwise; there: "
@@ -224,11 +229,13 @@ def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
     return ""
 
 
-def _command(failure: BrokerFailure, subject: Examined, upstream: UpstreamSettings) -> str:
+def _command(
+    failure: BrokerFailure, subject: Examined, upstream: UpstreamSettings, other: str | None
+) -> str:
     host, port = shlex.quote(upstream.host), upstream.port
     match failure:
         case BrokerFailure.REFUSED if upstream.host in _LOOPBACK:
-            return subject.edit("upstream.url") if _other_port(upstream) else _start_command()
+            return subject.edit("upstream.url") if other else _start_command()
         case BrokerFailure.REFUSED:  # without a program that has to be installed for it
             return f"timeout 5 bash -c '</dev/tcp/{upstream.host}/{port}' && echo open"
         case BrokerFailure.TIMEOUT | BrokerFailure.UNREACHABLE:

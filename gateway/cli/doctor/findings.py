@@ -12,9 +12,9 @@ from gateway.host.causes import (
     IMAGES,
     as_user,
     make_command,
-    mend_command,
     owner_of,
     read_only,
+    repair_command,
     user_name,
 )
 
@@ -93,7 +93,7 @@ def _not_writable(facts: DiskFacts) -> Finding:
             make_command(facts.folder),
         )
     if owner == user_name():
-        return Finding(Level.FAILURE, what, "it is this user's own", mend_command(facts.folder))
+        return Finding(Level.FAILURE, what, "it is this user's own", repair_command(facts.folder))
     return Finding(
         Level.FAILURE,
         what,

@@ -70,6 +70,11 @@ class Draft:
         self._entries[path] = _Entry(literal, source, name)
         return True
 
+    def put_number(self, path: KeyPath, text: str, source: Source, name: str) -> None:
+        """What is no number is refused by the key, in its words."""
+        is_number = text.isascii() and text.isdigit() and len(text) < 10
+        self.put(path, int(text) if is_number else text, source, name)
+
     def has(self, path: KeyPath) -> bool:
         return path in self._entries
 

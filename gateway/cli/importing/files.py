@@ -27,12 +27,22 @@ class Imported:
 
 def text_of(path: Path) -> str:
     try:
-        octets = read_regular(path, FILE_BYTES_MAX + 1)
+        data = read_regular(path, FILE_BYTES_MAX + 1)
     except OSError as error:
         raise NotReadError(f"{path} cannot be read: {brief(error)}") from None
-    if len(octets) > FILE_BYTES_MAX:
+    if len(data) > FILE_BYTES_MAX:
         raise NotReadError(f"{path} is larger than {FILE_BYTES_MAX // MIB} MiB")
-    return octets.decode("utf-8-sig", "replace")
+    return data.decode("utf-8-sig", "replace")
+
+
+def text_beside(beside: Path, name: str, shown_max: int | None = None) -> tuple[str, str]:
+    """Name and text of a list that the file names. Raises NotReadError, with at most so much of the
+    name.
+    """
+    there = found(beside, name)
+    if there is None:
+        raise NotReadError(f"{name[:shown_max]} is not there")
+    return there.name, text_of(there)
 
 
 def found(beside: Path, name: str) -> Path | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.cli.importing.draft import Draft, Source
-from gateway.cli.importing.files import Imported, NotReadError, found, text_of
+from gateway.cli.importing.files import Imported, NotReadError, found, text_beside, text_of
 from gateway.config.keys import LISTED_MAX
 from gateway.config.spelling import shortened
 
@@ -130,9 +130,8 @@ class _Conversion:
         self._number("GatewayID", ("gateway", "id"))
         self._text("GatewayName", ("gateway", "name"))
         self._number("MaxNumberOfClients", ("limits", "clients_max"))
-        given = self._take("KeepAlive")
-        if given is not None:  # which is the time between two ADVERTISE
-            self._put_number(("discovery", "advertise_s"), given)
+        # Which is the time between two ADVERTISE.
+        self._number("KeepAlive", ("discovery", "advertise_s"))
 
     def _listener(self, *, is_udp6: bool) -> None:
         names = _UDP6 if is_udp6 else _UDP
@@ -313,12 +312,7 @@ class _Conversion:
     def _number(self, name: str, path: tuple[str | int, ...]) -> None:
         given = self._take(name)
         if given is not None:
-            self._put_number(path, given)
-
-    def _put_number(self, path: tuple[str | int, ...], given: Given) -> None:
-        is_number = given.value.isascii() and given.value.isdigit() and len(given.value) < 10
-        raw = int(given.value) if is_number else given.value
-        self._draft.put(path, raw, given.source, given.name)
+            self._draft.put_number(path, given.value, given.source, given.name)
 
     def _text(self, name: str, path: tuple[str | int, ...]) -> None:
         given = self._take(name)
@@ -337,12 +331,8 @@ class _Conversion:
         given = self._take(name)
         if given is None:
             return
-        there = found(self._path, given.value)
-        if there is None:
-            self._draft.fault(given.source, f"{given.name}: {given.value} is not there")
-            return
         try:
-            text = text_of(there)
+            file, text = text_beside(self._path, given.value)
         except NotReadError as error:
             self._draft.fault(given.source, f"{given.name}: {error}")
             return
@@ -350,7 +340,7 @@ class _Conversion:
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             parts = tuple("".join(part.split()) for part in line.split(","))
-            source = Source(there.name, number)
+            source = Source(file, number)
             if len(parts) < least or not parts[0]:
                 expected = "ClientID, TopicName, TopicID" if least == 3 else "ClientID, Address"
                 self._draft.fault(source, f"expected {expected}; the line was left out")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.cli.importing.draft import Draft, Source
-from gateway.cli.importing.files import Imported, NotReadError, found, text_of
+from gateway.cli.importing.files import Imported, NotReadError, text_beside, text_of
 from gateway.config.spelling import shortened
 
 MQTT_SN = "mqtts"
@@ -119,8 +119,8 @@ class _Conversion:
         anywhere = "::" if is_ipv6 else "0.0.0.0"
         address = anywhere if rest[0] == ANY_ADDRESS else rest[0]
         entry, self._listeners = ("udp", self._listeners), self._listeners + 1
-        host = f"[{address}]" if ":" in address else address
-        if not self.draft.put((*entry, "listen"), f"{host}:{port}", head.source, head.word):
+        listen = f"{_host(address)}:{port}"
+        if not self.draft.put((*entry, "listen"), listen, head.source, head.word):
             self.draft.put((*entry, "listen"), f"{anywhere}:0", head.source, head.word)
         for line in lines:
             self._option(entry, port, line)
@@ -192,20 +192,15 @@ class _Conversion:
             self.draft.leave(line.source, f"{line.word}: only the first broker is taken")
 
     def _topics(self, line: Line) -> None:
-        there = found(self._path, line.values[0])
-        if there is None:
-            name = line.values[0][:SHOWN_MAX]
-            self.draft.fault(line.source, f"predefined_topics_file: {name} is not there")
-            return
         try:
-            text = text_of(there)
+            file, text = text_beside(self._path, line.values[0], SHOWN_MAX)
         except NotReadError as error:
             self.draft.fault(line.source, f"predefined_topics_file: {error}")
             return
         ids: dict[int, str] = {}
         for number, one in enumerate(text.splitlines(), 1):
             word, _, topic = one.strip().partition(" ")
-            source = Source(there.name, number)
+            source = Source(file, number)
             topic = topic.strip()
             if not word or word.startswith("#"):
                 continue
@@ -220,9 +215,7 @@ class _Conversion:
                 ids[int(word)] = topic
 
     def _number(self, path: tuple[str | int, ...], line: Line, place: int = 0) -> None:
-        value = line.values[place]
-        is_number = value.isascii() and value.isdigit() and len(value) < 10
-        self.draft.put(path, int(value) if is_number else value, line.source, line.word)
+        self.draft.put_number(path, line.values[place], line.source, line.word)
 
     def _leave(self, line: Line) -> None:
         why = _NOT_TAKEN.get(line.word, "no equivalent")

@@ -126,42 +126,42 @@ def _fill(
     sizes: dict[str, tuple[str, int]] = {}
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
         for part in parts_of(subject):
-            octets = made(part, subject.redaction)
+            data = made(part, subject.redaction)
             if not is_json:
-                _print_part(part.name, len(octets), part.what)
-            _add(archive, f"{folder}/{part.name}", octets)
-            sizes[part.name] = (part.what, len(octets))
+                _print_part(part.name, len(data), part.what)
+            _add(archive, f"{folder}/{part.name}", data)
+            sizes[part.name] = (part.what, len(data))
         listed = "\n".join(f"{name:<20}{what}" for name, (what, _) in sizes.items())
         text = README.format(time=time.ctime(), version=version(), parts=listed)
         _add(archive, f"{folder}/README.txt", text.encode())
     return sizes
 
 
-def _add(archive: tarfile.TarFile, name: str, octets: bytes) -> None:
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode, entry.mtime = len(octets), 0o600, int(time.time())
-    archive.addfile(entry, io.BytesIO(octets))
+    entry.size, entry.mode, entry.mtime = len(data), 0o600, int(time.time())
+    archive.addfile(entry, io.BytesIO(data))
 
 
-def _print_part(name: str, octets: int, what: str) -> None:
-    line = f"{name:<20}{size(octets):>10}  {what}"
+def _print_part(name: str, count: int, what: str) -> None:
+    line = f"{name:<20}{size(count):>10}  {what}"
     width = terminal_columns()
     if width is not None and len(line) > width:
-        line = "\n".join(wrap(f"{name}, {size(octets)}: {what}", max(20, width - 2)))
+        line = "\n".join(wrap(f"{name}, {size(count)}: {what}", max(20, width - 2)))
     print_line(line)
 
 
 def _print_result(path: Path, sizes: dict[str, tuple[str, int]], *, is_json: bool) -> None:
-    octets = path.stat().st_size
+    whole = path.stat().st_size
     if is_json:
         parts = [
             {"name": name, "what": what, "bytes": count} for name, (what, count) in sizes.items()
         ]
-        document = {"schema": SCHEMA, "file": str(path), "bytes": octets, "parts": parts}
+        document = {"schema": SCHEMA, "file": str(path), "bytes": whole, "parts": parts}
         print_line(json.dumps(document, indent=2))
         return
     print_line(f"\n{path}")
-    print_line(f"{size(octets)}, for you alone to read. Before you hand it over, look through it:")
+    print_line(f"{size(whole)}, for you alone to read. Before you hand it over, look through it:")
     print_line(f"  tar -xzOf {shlex.quote(str(path))} | less")
 
 

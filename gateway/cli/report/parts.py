@@ -17,10 +17,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from gateway.cli.asking import reachable, reason_of
+from gateway.cli.asking import NoAnswerError, fetch, reason_of
 from gateway.cli.report.redaction import Redaction, secret_files
 from gateway.config import HostPort
 from gateway.config.credential import stored_at
@@ -38,7 +37,6 @@ VERB_S_MAX = 30.0
 DOCTOR_S_MAX = 120.0
 COMMAND_S_MAX = 10.0
 PAGE_S_MAX = 5.0
-ANSWER_BYTES_MAX = 8 << 20
 BOARDS = (Path("/proc/device-tree/model"), Path("/sys/class/dmi/id/product_name"))
 UNIT = "tidegate"
 UNIT_PROPERTIES = "ActiveState,SubState,Result,NRestarts,ExecMainStatus,ActiveEnterTimestamp"
@@ -104,14 +102,14 @@ def made(part: Part, redaction: Redaction) -> bytes:
     except OverdueError:
         text = f"(no answer within {part.seconds:.0f} s)\n"
     except Exception as error:  # whatever fails is for the one who reads the report
-        text = f"(not to be had: {type(error).__name__}: {error})\n"
-    octets = redaction.clean(text).encode(errors="backslashreplace")
-    if len(octets) <= PART_BYTES_MAX:
-        return octets
-    note = f"(cut: {len(octets)} octets)\n".encode()
+        text = f"(not available: {type(error).__name__}: {error})\n"
+    data = redaction.clean(text).encode(errors="backslashreplace")
+    if len(data) <= PART_BYTES_MAX:
+        return data
+    note = f"(cut: {len(data)} bytes)\n".encode()
     if part.cut_from_start:
-        return note + octets[-PART_BYTES_MAX:]
-    return octets[:PART_BYTES_MAX] + b"\n" + note
+        return note + data[-PART_BYTES_MAX:]
+    return data[:PART_BYTES_MAX] + b"\n" + note
 
 
 # The configuration
@@ -125,8 +123,8 @@ def _configuration(subject: Subject) -> str:
     _hide_files(subject)
     if subject.config is None:
         return "\n".join(lines) + "\n"
-    octets = read_regular(subject.config, PART_BYTES_MAX)
-    text = octets.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    data = read_regular(subject.config, PART_BYTES_MAX)
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     return "\n".join([*lines, redaction.configuration(text)])
 
 
@@ -140,9 +138,9 @@ def _hide_files(subject: Subject) -> None:
         if path is None:
             continue
         with contextlib.suppress(OSError):
-            octets = read_regular(stored_at(path), SECRET_BYTES_MAX)
-            if b"-----BEGIN" not in octets:
-                subject.redaction.hide(octets.decode(errors="replace").strip())
+            data = read_regular(stored_at(path), SECRET_BYTES_MAX)
+            if b"-----BEGIN" not in data:
+                subject.redaction.hide(data.decode(errors="replace").strip())
 
 
 # This machine
@@ -254,17 +252,11 @@ def _page(subject: Subject, path: str) -> Callable[[], str]:
 
 def _got(listen: HostPort | None, path: str) -> str:
     """Whatever the page answers, also with another code than 200."""
-    if listen is None or listen.port == 0:
-        return "(admin.listen names no port to ask)\n"
-    address = reachable(listen)
-    connection = HTTPConnection(address.host, address.port, timeout=PAGE_S_MAX)
     try:
-        connection.request("GET", path)
-        return connection.getresponse().read(ANSWER_BYTES_MAX).decode(errors="replace")
-    except (OSError, HTTPException) as error:
-        return f"(no gateway answers at http://{address}: {reason_of(error)})\n"
-    finally:
-        connection.close()
+        _, body = fetch(listen, path, PAGE_S_MAX)
+    except NoAnswerError as error:
+        return f"({error})\n"
+    return body.decode(errors="replace")
 
 
 def _log(subject: Subject) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import print_error
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError, Settings
@@ -42,19 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "filter", metavar="FILTER", nargs="?", help="an MQTT filter, or the name of a sensor"
     )
     add_source_arguments(parser)
-    parser.add_argument("-n", "--count", metavar="N", type=_count, help="end after N readings")
+    parser.add_argument(
+        "-n",
+        "--count",
+        metavar="N",
+        type=whole_number(1, COUNT_MAX),
+        help="end after N readings",
+    )
     parser.add_argument(
         "--for", metavar="SECONDS", dest="seconds", type=_seconds, help="end after so long"
     )
     parser.add_argument(
         "--json", action="store_true", help="a JSON object in each line, with the whole payload"
     )
-
-
-def _count(text: str) -> int:
-    if text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= COUNT_MAX:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a whole number from 1 to {COUNT_MAX}")
 
 
 def _seconds(text: str) -> float:

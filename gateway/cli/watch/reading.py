@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.config.spelling import printable, shortened
+from gateway.presence.readings import text_of
 from gateway.presence.values import Value, timed_in
 
 VALUES_MAX = 64  # more than any pack that fits a datagram of ours
 TEXT_LENGTH_MAX = 500
-OCTETS_MAX = 32
+BYTES_MAX = 32
 # RFC 8428, 4.5.3: below that a time counts from now, which is when the gateway took it on.
 RELATIVE_S_MAX = 2**28
 # Clocks of two machines differ by less, or one of them is wrong.
@@ -49,7 +50,7 @@ class Measured:
 class Reading:
     """`topic` as sensors name it. `client` is None of what came through no gateway, and empty for
     one that is anonymous (QoS -1). `age_s`: since the newest value was measured, as far as the
-    payload says so, else since the gateway took the reading on; None if nobody says so.
+    payload says so, else since the gateway took the reading on; None if neither is known.
     """
 
     arrived: Arrived
@@ -92,13 +93,6 @@ def _unix_s(time_s: float, base_s: float) -> float:
     return base_s + time_s if time_s < RELATIVE_S_MAX else time_s
 
 
-def text_of(payload: bytes) -> str | None:
-    try:
-        return payload.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def shown(reading: Reading) -> str:
     """What it says, on one line that is safe for a terminal."""
     payload = reading.arrived.payload
@@ -109,9 +103,9 @@ def shown(reading: Reading) -> str:
     text = text_of(payload)
     if text is not None and "\0" not in text:
         return printable(shortened(text.strip(), TEXT_LENGTH_MAX))
-    rest = len(payload) - OCTETS_MAX
-    more = f"... ({len(payload)} octets)" if rest > 0 else ""
-    return f"0x{payload[:OCTETS_MAX].hex()}{more}"
+    rest = len(payload) - BYTES_MAX
+    more = f"... ({len(payload)} bytes)" if rest > 0 else ""
+    return f"0x{payload[:BYTES_MAX].hex()}{more}"
 
 
 def _is_one_text(reading: Reading) -> bool:

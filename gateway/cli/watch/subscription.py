@@ -1,4 +1,4 @@
-"""A session at the broker that only listens: octets in, octets out and what they said.
+"""A session at the broker that only listens: bytes in, bytes out and what they said.
 
 It is not the gateway's: another client id, a clean start, no will, and nothing that outlasts the
 connection, so nothing of the gateway's own session is touched. Each message is acknowledged when it
@@ -30,7 +30,7 @@ RECEIVE_MAX = 100
 PACKET_BYTES_MAX = 1 << 20
 PACKET_ID = 1
 REFUSED = 0x80
-# Refusals that stay for as long as nobody changes the configuration, here or at the broker.
+# Refusals that stay until the configuration is changed, here or at the broker.
 LASTING = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C})
 DENIED = frozenset({0x86, 0x87, 0x8A, 0x8C})
 FORBIDDEN = frozenset({0x80, 0x87})  # a subscription; some brokers give no reason
@@ -109,7 +109,7 @@ class Subscription:
                 raise BadPacketError(no_connack_but(data))
             while (end := packet_end(data, start, PACKET_BYTES_MAX)) is not None:
                 if end < 0:
-                    raise BadPacketError(f"a packet of {-end} octets, more than we take")
+                    raise BadPacketError(f"a packet of {-end} bytes, more than we take")
                 answer, what = self._packet(data[start:end], unix_s)
                 answers += answer
                 news += what
@@ -139,7 +139,7 @@ class Subscription:
                 return [], [Ended(text)]
             case mqtt5.PingRespPacket():
                 return [], []
-        raise BadPacketError(f"{type(packet).__name__}, for which nobody asked")
+        raise BadPacketError(f"{type(packet).__name__}, which was not asked for")
 
     def _connack(self, data: bytes) -> tuple[list[bytes], list[News]]:
         if data[0] == CONNACK and len(data) == CONNACK_311_BYTES:

@@ -254,7 +254,7 @@ def _disconnect() -> bytes:
 
 
 def _is_broken(descriptor: int) -> bool:
-    """Whether nobody can ever read what is written there: a pipe whose other end is closed."""
+    """Whether what is written there can never be read: a pipe whose other end is closed."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))

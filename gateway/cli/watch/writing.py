@@ -1,8 +1,8 @@
 """Puts lines on standard output in a thread of its own, which may be held up there.
 
-A terminal that is stopped, or a pipe that nobody reads, holds up a write for as long as it likes.
+A terminal that is stopped, or a pipe that is not read, holds up a write for as long as it likes.
 The session with the broker goes on meanwhile: what comes waits here, up to WAITING_MAX lines and
-WAITING_BYTES_MAX octets, and what comes beyond is skipped and counted.
+WAITING_BYTES_MAX bytes, and what comes beyond is skipped and counted.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ class socket(io.IOBase):
         return self.send(buffer if size < 0 else memoryview(buffer)[:size])
 
     def read(self, size=_DATAGRAM_MAX):
-        octets = bytearray(size)
-        count = self.readinto(octets)
-        return None if count is None else bytes(octets[:count])
+        data = bytearray(size)
+        count = self.readinto(data)
+        return None if count is None else bytes(data[:count])
 
     def readinto(self, buffer, size=-1):
         size = len(buffer) if size < 0 else size
