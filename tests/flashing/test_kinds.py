@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ GOOD = (BOARDS / "pico.toml").read_text()
 def described(folder: Path, text: str) -> Path:
     (folder / "mine.toml").write_text(text)
     return folder
+
+
+def test_each_that_comes_along_says_whether_it_has_wifi() -> None:
+    for path in sorted(BOARDS.glob("*.toml")):
+        assert "wifi" in tomllib.loads(path.read_text(encoding="utf-8")), path.name
 
 
 def test_those_that_come_along_are_whole() -> None:
