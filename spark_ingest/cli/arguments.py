@@ -12,7 +12,8 @@ HOURS_MAX = 1_000_000
 
 
 def hours(text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or int(text[:18]) > HOURS_MAX:
+    significant = text.lstrip("0")[:18]
+    if not text.isdecimal() or not text.isascii() or int(significant or 0) > HOURS_MAX:
         raise argparse.ArgumentTypeError(
             f"expected 0 to {HOURS_MAX} whole hours, got {text[:20]!r}"
         )
