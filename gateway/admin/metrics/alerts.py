@@ -62,13 +62,13 @@ ALERTS = (
     Alert("DatagramsLost", "rate(tidegate_receive_buffer_drops_total[5m]) > 0",
           "datagrams come faster than they are taken"),
     Alert("SerialPortGone", "tidegate_serial_open == 0",
-          "a cable is pulled, or a port is not to be had", minutes=5),
+          "a cable is pulled, or the port cannot be opened", minutes=5),
     Alert("SerialNoise", 'rate(tidegate_serial_frames_total{result!="good"}[15m]) > 0',
           "a cable, a missing ground, or a baud rate that fits only nearly"),
     Alert("Overloaded", "tidegate_event_loop_lag_seconds > 1",
           "the machine is overloaded; `rate(tidegate_slow_callbacks_total[5m])` says by what"),
     Alert("LogNotRead", "increase(tidegate_log_lines_lost_total[1h]) > 0",
-          "nobody reads the log, or its disk is full"),
+          "the log is not read, or its disk is full"),
 )
 # fmt: on
 
