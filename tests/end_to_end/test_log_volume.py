@@ -17,7 +17,7 @@ PUBLISHES, PINGREQ, PINGRESP, DISCONNECT = b"21.5", 0x16, 0x17, 0x18
 
 
 def documented() -> dict[str, int]:
-    table = OPERATING.read_text().split("these write lines, of some 135 octets each:")[1]
+    table = OPERATING.read_text().split("these write lines, of some 135 bytes each:")[1]
     rows = re.findall(r"^\| (.+) \| (\d+) \|$", table.split("\n\n")[1], re.MULTILINE)
     return {what: int(lines) for what, lines in rows}
 
