@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.ports import free_udp_port
+
+_CONNECTED = r"broker \S+ is (there|back)"
 
 
 class GatewayProcess(LoggedProcess):
@@ -61,7 +64,12 @@ class GatewayProcess(LoggedProcess):
         return int(self.wait_for_log(r"listening for sensors on udp \S+ port (\d+)").group(1))
 
     def wait_until_connected(self) -> None:
-        self.wait_for_log(r"broker \S+ is (there|back)")
+        self.wait_for_log(_CONNECTED)
+
+    @property
+    def connections(self) -> int:
+        """How often the broker was reached, by the log of this run."""
+        return len(re.findall(_CONNECTED, self.log))
 
 
 def _with_few_words(config: str) -> str:

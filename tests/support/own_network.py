@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -140,13 +141,19 @@ class FarNetwork:
 
 
 def give(interface: str, address: str) -> None:
-    """Beside those that it has; at once, without looking whether somebody else has it."""
+    """Beside those that it has; at once, without looking whether another machine has it."""
     ip("address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
+    own = f"local {address.partition('/')[0]} dev {interface} "
+    version, until = "-6" if ":" in address else "-4", time.monotonic() + 10
+    while own not in ip(version, "route", "show", "table", "local"):  # from a work queue
+        if time.monotonic() > until:
+            raise NoNetworkError(f"no route to {address} after 10 s")
+        time.sleep(0.01)
 
 
 def take(interface: str, address: str) -> None:
     ip("address", "del", address, "dev", interface)
 
 
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
+def ip(*arguments: str) -> str:
+    return subprocess.run(["ip", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout

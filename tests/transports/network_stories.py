@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -20,7 +19,7 @@ from gateway.transports.udp.socket import open_udp_socket
 from spark_ingest.collect.reconnecting import BrokerConnection, ConnectionCallbacks
 from spark_ingest.config.kinds import broker_url
 from tests.support.multicast import Seeker, group_on_loopback
-from tests.support.own_network import give_address, send_frame, switch
+from tests.support.own_network import give, give_address, send_frame, switch
 from tests.transports.eventually import eventually
 
 ALL = b"\xff" * 6
@@ -176,7 +175,7 @@ def problem(interface: str | None) -> str:
 def a_broker_has_a_link_local_address() -> None:
     """`mqtt://[fe80::1%25lo]`, as the gateway, `doctor` and the collector connect to it."""
     switch("lo", on=True)
-    subprocess.run(["ip", "address", "add", "fe80::1/64", "dev", "lo", "nodad"], check=True)
+    give("lo", "fe80::1/64")
     for loop_factory in (asyncio.new_event_loop, uvloop.new_event_loop):
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(asyncio.wait_for(_a_broker_has_a_link_local_address(), 20))
