@@ -92,6 +92,19 @@ def test_a_client_that_was_connected_is_served_without_connect(clean: bool) -> N
     assert bench.register(b"s1", b"field") == topic_id
 
 
+def test_one_restored_as_active_that_asks_as_a_sleeper_does_is_asleep() -> None:
+    """A full disk did not take its first DISCONNECT, and the power was cut."""
+    bench = bench_with_s1()
+    bench.restart()
+    bench.say(b"s1", Pingreq(b"s1"))
+    changes = [(each.before, each.after) for each in bench.told(StateChanged)][-2:]
+    assert changes == [(State.ACTIVE, State.AWAKE), (State.AWAKE, State.ASLEEP)]
+    bench.restart()
+    bench.say(b"s1", Connect(b"s1", 60, clean_session=False))
+    assert bench.say(b"s1", Pingreq(b"s1")) == [Pingresp()]
+    assert bench.told(StateChanged)[-1].after is State.ACTIVE
+
+
 def test_new_topic_ids_begin_where_no_former_life_has_been() -> None:
     bench = bench_with_s1()
     assert [bench.register(b"s1", name) for name in (b"a", b"b")] == [1, 2]

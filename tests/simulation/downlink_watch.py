@@ -30,6 +30,7 @@ from gateway.frames import (
     Pubrel,
     Regack,
     Register,
+    ReturnCode,
     Suback,
     Subscribe,
 )
@@ -100,7 +101,9 @@ class Ear:
         outstanding = self.outstanding
         if outstanding is None or frame.message_id != outstanding.message_id:
             return
-        if not isinstance(frame, Regack) or isinstance(outstanding, Register):  # else a copy
+        if isinstance(frame, Puback) and frame.return_code == ReturnCode.INVALID_TOPIC_ID:
+            self.times = 0  # it is registered for, and sent again
+        elif not isinstance(frame, Regack) or isinstance(outstanding, Register):  # else a copy
             self.outstanding, self.times = None, 0
 
 
@@ -156,6 +159,7 @@ class DownlinkWatch:
             self._check_turn(ear, frame)
         elif isinstance(frame, Pubrel):
             ear.times += 1
+            ear.sends += 1
         elif isinstance(frame, Pingresp) and ear.is_fetching:
             self.pingresps += 1
             if ear.outstanding is not None and ear.times > RETRY_COUNT_MAX:
@@ -257,9 +261,14 @@ class DownlinkWatch:
     def gateway_ended(self) -> None:
         """What was acknowledged to it a moment before may come again, and be the first."""
         self._runs += 1
+        session = self._broker.sessions.get(self._mqtt_client_id)
+        on_their_way = (
+            [] if session is None else [one.publication for one in session.outgoing.values()]
+        )
         for ear in self._ears.values():  # the next run does not know who is new
             welcomed = [self._broker.retained.get(topic) for topic in ear.welcomes]
             ear.may_miss.update(one.payload for one in welcomed if one is not None)
+            ear.may_miss.update(one.payload for one in on_their_way if one.topic in ear.welcomes)
         for ear in self._ears.values():
             ear.outstanding = None
 

@@ -22,6 +22,7 @@ from gateway.core.session.outbox import RELEASING, SAVING
 from gateway.core.session.session import ABSENT, LISTENING, Session
 from gateway.core.state_records import ClientId, State
 from gateway.frames import Frame, Pingreq, Publish, Pubrel, Register
+from gateway.storage.journal.numbers import JournalState
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.owed_answers import HANDSHAKE, PING, READING, Key, OwedAnswers
@@ -43,11 +44,14 @@ class Cause(Enum):
     BROKER = "the broker"  # away
     UPSTREAM = "the connection to the broker"
     DRAIN = "the drain is paused or clogged"
+    ROOM = "the journal takes no more until the broker has taken some"
+    FILTERS = "filters that go to the broker one after the other"
 
 
 DISK = frozenset({Cause.DISK, Cause.FILES})
 UPSTREAM = frozenset({Cause.UPSTREAM})
 BOTH = DISK | UPSTREAM
+ROOM = frozenset({Cause.ROOM})
 NOTHING: frozenset[Cause] = frozenset()
 
 _ASKING = (Publish, Register, Pubrel, Pingreq)  # what wants an answer of a client
@@ -134,6 +138,11 @@ class LivenessWatch:
         if not is_up or connection is not self._connection:
             self._connection = connection
             self._well_since[Cause.UPSTREAM] = now
+        # That these queues move is looked at by itself.
+        if not gateway.engine.upstream.subscriptions.acknowledged:
+            self._well_since[Cause.FILTERS] = now
+        if gateway.journal.numbers.state is not JournalState.OK:
+            self._well_since[Cause.ROOM] = now
 
     def _check_timers(self, gateway: GatewayHost) -> None:
         engine, late = gateway.engine, gateway.late
@@ -275,17 +284,17 @@ def _causes_of(engine: Engine, client_id: str, key: Key) -> frozenset[Cause] | N
     if name == PING:
         return NOTHING
     if name == "SUBACK":
-        return BOTH
+        return BOTH | {Cause.FILTERS}
     if name != READING:
         return DISK
     session = engine.sessions.get(ClientId(client_id))
     reading = None if session is None else session.inbound._unacknowledged(message_id)
     if reading is None:
-        return NOTHING
+        return ROOM
     if reading in engine.uplink.storing:
-        return DISK
+        return DISK | ROOM
     unacknowledged = engine.uplink._in_flight.unacknowledged()
-    return None if any(each is reading for each in unacknowledged) else NOTHING
+    return None if any(each is reading for each in unacknowledged) else ROOM
 
 
 def _named(key: Hashable) -> str:

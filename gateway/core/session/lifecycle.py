@@ -62,6 +62,7 @@ class SessionLifecycle:
 
     __slots__ = (
         "_interrupted",
+        "_is_restored",
         "_options",
         "_row",
         "_saved_positions",
@@ -128,6 +129,7 @@ class SessionLifecycle:
         self._row: int | None = None
         self._saved_state = State.DISCONNECTED
         self._saved_positions = 0
+        self._is_restored = False  # and has not connected since
         self._interrupted: Interrupted | None = None  # by the will handshake that is on
         self._options = options
         self._will_handshake: WillHandshake | None = None  # made when a will is spoken of
@@ -168,7 +170,7 @@ class SessionLifecycle:
         self._topics.restore(saved.topics, row.next_topic_id, told)
         self._subscribing.restore(saved.subscriptions)
         self.outbound.restore(saved.messages, row.next_position, expiry_clock, now)
-        self._row = hash(row)
+        self._row, self._is_restored = hash(row), True
         self._saved_state, self._saved_positions = row.state, row.next_position
         self.last_received_at = now
         self.began_at = now - PROVEN_AFTER_S  # its next frame is one of a client that stayed
@@ -294,6 +296,8 @@ class SessionLifecycle:
         following = after(before, given)
         assert following is not None, f"no arrow from {before} by {given}"
         self.state = following
+        if self._is_restored and (given is Input.ADMITTED or given is Input.SIGNAL):
+            self._is_restored, self.sleep_s = False, 0
         if following is before:
             return []
         if before is State.AWAKE:

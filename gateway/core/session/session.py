@@ -401,18 +401,32 @@ class Session(SessionLifecycle):
             return [dropped, Send(self.peer, Disconnect())]
         if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
             return self._asked_again(now) if frame.client_id else []
-        if self.state is State.ACTIVE:
+        if self.state is State.ACTIVE and not (frame.client_id and self._may_sleep()):
             current = self.outbound.outstanding
             is_asking = current is not None and (frame.client_id or current.rounds)
             again = self._asked_again(now) if is_asking else []
             return [*again, Send(self.peer, Pingresp())]
         if not frame.client_id:
             return [Send(self.peer, Pingresp())]
+        effects = self._wakes_unseen(now) if self.state is State.ACTIVE else self._move(Input.PING)
         self.silence_max_s = inf
-        effects = self._move(Input.PING)
         self.outbound.client_heard(now, is_here=True)
         self.outbound.begin_fetch(now)
         return effects + self.outbound.resume(self.client_id, self.peer, now)
+
+    def _may_sleep(self) -> bool:
+        """Whether an active client that asks as a sleeper does is one: it has slept before, and a
+        late duplicate of its CONNECT came behind its DISCONNECT; or that could not be saved by a
+        previous run, as on a full disk.
+        """
+        return self._is_restored or self.sleep_s > 0
+
+    def _wakes_unseen(self, now: float) -> list[Output]:
+        """It sleeps already; for how long is not known."""
+        self.outbound.pause()
+        self.inbound.rest(now)
+        self.sleep_s = max(self.sleep_s, self.keep_alive_s)
+        return [*self._move(Input.PING, "it sleeps after all"), *self._changed_row()]
 
     def _asked_again(self, now: float) -> list[Output]:
         """It listens now. One that is active may take itself for asleep, or else be deaf between

@@ -46,6 +46,7 @@ TRANSITIONS: dict[State, dict[Input, State]] = {
                          Input.DISCONNECT: State.DISCONNECTED,
                          Input.SILENT:     State.DISCONNECTED},
     State.ACTIVE:       {Input.CONNECT:    State.CONNECTING,
+                         Input.PING:       State.AWAKE,     # one that slept before: it does now
                          Input.SLEEP:      State.ASLEEP,
                          Input.DISCONNECT: State.DISCONNECTED,
                          Input.UNANSWERED: State.LOST,

@@ -226,6 +226,20 @@ def test_pingreq_of_an_active_client_is_answered_with_or_without_its_id() -> Non
     assert client.state() is State.ACTIVE
 
 
+def test_one_that_slept_before_and_asks_as_a_sleeper_does_is_asleep_again() -> None:
+    """A late duplicate of its CONNECT came behind its DISCONNECT."""
+    client = asleep_with(b"1", duration_s=20)
+    assert client.says(Connect(DEV1.encode(), 60, clean_session=False), at=5.0)[0] == Connack(0)
+    assert client.state() is State.ACTIVE
+    assert client.says(Pingreq(DEV1.encode()), at=5.5) == [published(1, b"1", dup=True)]
+    assert client.state() is State.AWAKE
+    assert client.says(acked(1), at=5.6) == [Pingresp()]
+    assert client.state() is State.ASLEEP
+    client.waits(until=5.5 + 85.0)  # a keep-alive, as its 20 s may be those of an earlier sleep
+    assert client.state() is State.ASLEEP
+    assert client.is_sent("a/b", b"2") == []
+
+
 def test_pingreq_of_another_client_does_not_fetch_what_waits_for_this_one() -> None:
     """An address used again, behind a router: the other one must connect."""
     client = asleep_with(b"1")

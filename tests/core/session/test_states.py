@@ -18,7 +18,7 @@ REFUSED     -             disconnected  -             -             -           
 SIGNAL      -             -             -             active        active        -
 SLEEP       -             -             asleep        asleep        asleep        -
 DISCONNECT  -             disconnected  disconnected  disconnected  disconnected  -
-PING        -             -             -             awake         awake         -
+PING        -             -             awake         awake         awake         -
 DRAINED     -             -             -             -             asleep        -
 UNANSWERED  -             -             lost          -             asleep        -
 SILENT      -             disconnected  lost          lost          -             -
