@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import socket
 import stat
@@ -18,6 +19,7 @@ from gateway.cli.doctor import clock, configuration, units
 from gateway.cli.doctor.block_device import BlockDevice
 from gateway.cli.doctor.broker import examine as examine_broker
 from gateway.cli.doctor.findings import Level
+from gateway.cli.doctor.listeners import IFF_MULTICAST, INTERFACES
 from gateway.cli.doctor.section import Examined
 from gateway.cli.doctor.wear import wear
 from gateway.config import credential, load
@@ -25,6 +27,12 @@ from gateway.host.installation import Installation
 from hil.rig.mosquitto import Mosquitto
 from tests.cli.doctor import QUIET, Doctor, taken_udp_port
 from tests.cli.tidegate import tidegate
+
+
+def _lo_has_multicast() -> bool:
+    flags = INTERFACES / "lo" / "flags"
+    return not flags.exists() or bool(int(flags.read_text(), 16) & IFF_MULTICAST)
+
 
 # Configuration and rights
 
@@ -90,6 +98,7 @@ def test_a_page_whose_port_is_taken_names_who_looks_it_up(doctor: Doctor) -> Non
     assert command == f"sudo kill {os.getpid()}" or command.startswith("sudo systemctl ")
 
 
+@pytest.mark.skipif(_lo_has_multicast(), reason="this machine's lo has multicast, or is hidden")
 def test_an_interface_without_multicast_is_switched(doctor: Doctor) -> None:
     more = 'multicast = "225.1.1.1:1883"\nmulticast_interface = "lo"\n'
     assert doctor.commands("listeners", QUIET + more) == [
@@ -103,16 +112,21 @@ def test_an_interface_without_multicast_is_switched(doctor: Doctor) -> None:
 
 
 @pytest.mark.parametrize("unix_s", [0.0, 1_700_000_000.0, 9_000_000_000.0])
-def test_a_clock_that_is_wrong_is_set(unix_s: float) -> None:
-    (finding, *_) = clock.examine(unix_s).findings
-    assert finding.level is Level.FAILURE
-    assert finding.command == "sudo timedatectl set-ntp true"
+def test_a_clock_that_is_wrong_is_set(
+    unix_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_UNITS", (tmp_path,))
+    for first in ("sudo apt-get install -y systemd-timesyncd && ", ""):
+        (finding, *_) = clock.examine(unix_s).findings
+        assert finding.level is Level.FAILURE
+        assert finding.command == f"{first}sudo timedatectl set-ntp true"
+        (tmp_path / "chrony.service").touch()
 
 
 def test_a_clock_that_follows_nobody_is_set(doctor: Doctor) -> None:
     doctor.program("timedatectl", "echo no")
-    commands = doctor.commands("clock", QUIET, level="warning")
-    assert commands == ["sudo timedatectl set-ntp true"]
+    (command,) = doctor.commands("clock", QUIET, level="warning")
+    assert command.endswith("sudo timedatectl set-ntp true")
     doctor.program("timedatectl", "echo yes")
     assert doctor.run("clock", QUIET, code=0) == []
 
@@ -127,7 +141,8 @@ def test_a_file_in_place_of_the_state_is_moved(doctor: Doctor) -> None:
     (command,) = doctor.commands("disk", QUIET)
     assert command == f"sudo mv {doctor.folder}/state {doctor.folder}/state.old"
     subprocess.run(command.removeprefix("sudo ").split(), check=True)
-    assert doctor.commands("disk", QUIET, level="warning") == []
+    # A machine of the tests may be an overlay, of which it warns.
+    assert not any(doctor.commands("disk", QUIET, level="warning"))
 
 
 @pytest.mark.parametrize(
@@ -186,6 +201,7 @@ def systemd(doctor: Doctor) -> Callable[..., None]:
 
 
 SERVICE = QUIET.replace('"state"', '"/var/lib/tidegate"')
+INSTALL = "what installs the service"
 
 
 @pytest.mark.parametrize(
@@ -209,21 +225,11 @@ SERVICE = QUIET.replace('"state"', '"/var/lib/tidegate"')
             "warning",
             "sudo systemctl daemon-reload && sudo systemctl restart tidegate",
         ),
-        (
-            {"LoadState": "not-found"},
-            "note",
-            "sudo install -d /etc/sysusers.d && tidegate unit --sysusers | "
-            "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "
-            "tidegate unit | sudo tee /etc/systemd/system/tidegate.service && "
-            "sudo systemctl daemon-reload && sudo systemctl enable --now tidegate",
-        ),
+        ({"LoadState": "not-found"}, "note", INSTALL),
         (
             {"ExecStart": f"{{ path={Path.home()}/.local/bin/tidegate ; argv[]=tidegate run }}"},
             "failure",
-            "sudo install -d /etc/sysusers.d && tidegate unit --sysusers | "
-            "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "
-            "tidegate unit | sudo tee /etc/systemd/system/tidegate.service && "
-            "sudo systemctl daemon-reload && sudo systemctl enable --now tidegate",
+            INSTALL,
         ),
     ],
 )
@@ -235,6 +241,8 @@ def test_a_service_that_is_not_well_is_mended(
     command: str,
 ) -> None:
     systemd(**changes)
+    if command == INSTALL:
+        command = units._install_command()
     assert doctor.commands("units", SERVICE, level=level) == [command]
 
 
@@ -307,6 +315,7 @@ def test_a_unit_made_by_hand_hides_that_of_the_package(
     packaged = tmp_path / "tidegate.service"
     packaged.touch()
     monkeypatch.setattr(units, "PACKAGED", packaged)
+    monkeypatch.setattr(units, "is_startable", lambda _: True)  # also where this clone is in a home
     found = {
         "FragmentPath": "/etc/systemd/system/tidegate.service",
         "ExecStart": f"{{ path={sys.executable} ; argv[]={sys.executable} run }}",
@@ -320,6 +329,18 @@ def test_a_unit_made_by_hand_hides_that_of_the_package(
         "sudo systemctl restart tidegate"
     )
     assert list(units._about_unit(found | {"FragmentPath": str(packaged)})) == []
+
+
+def test_what_every_user_may_start_is_installed_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Installation, "is_in_a_home", False)
+    assert re.sub(r"\S*/tidegate unit", "tidegate unit", units._install_command()) == (
+        "sudo install -d /etc/sysusers.d && tidegate unit --sysusers | "
+        "sudo tee /etc/sysusers.d/tidegate.conf && sudo systemd-sysusers && "
+        "tidegate unit | sudo tee /etc/systemd/system/tidegate.service && "
+        "sudo systemctl daemon-reload && sudo systemctl enable --now tidegate"
+    )
 
 
 def test_what_is_in_a_home_is_installed_elsewhere_for_a_service(

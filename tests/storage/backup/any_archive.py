@@ -56,11 +56,8 @@ def head() -> bytes:
 
 
 def members_of(parts: dict[str, bytes]) -> Members:
-    checksums = {
-        name: hashlib.sha256(content).hexdigest()
-        for name, content in {"tidegate-backup.json": head(), **parts}.items()
-    }
-    everything = {"tidegate-backup.json": head(), **parts}
+    everything = {"tidegate-backup.json": head(), **parts}  # head() has the time
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in everything.items()}
     everything["checksums.json"] = json.dumps(checksums).encode()
     return [(member(name), content) for name, content in everything.items()]
 
