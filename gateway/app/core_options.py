@@ -17,7 +17,6 @@ from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions, WhenOutboxFull
-from gateway.core.session.topic_registry import RUN_IDS_APART
 from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody.custody import CustodyOptions
 from gateway.core.uplink.uplink import UplinkOptions
@@ -34,9 +33,9 @@ DATAGRAM_BYTES_MIN = 2048
 
 # New sessions number elsewhere in each run of the gateway: a client that has not noticed a restart
 # would otherwise publish under an id that is another topic's now. The ids of sessions that have not
-# ended are on the disk, but for the last ones where that refused: it is enough to tell a few runs
-# apart, and ids fit in a byte, as which there are clients that keep them.
-RUNS_TOLD_APART = 4
+# ended are on the disk, but for the last ones where that refused. Ids of 62 names fit in a byte, as
+# which there are clients that keep them. Runs in a row are 64 ids apart, all of these 16.
+FIRST_OF_RUNS = (1, 65, 129, 193, 33, 97, 161, 17, 81, 145, 49, 113, 177)
 # Where rows may have been lost any session may be one that its client still has. All ids are below
 # 0x8000: there are clients that keep them in 16 bits with a sign.
 EPOCHS_TOLD_APART = 62
@@ -48,7 +47,7 @@ def first_topic_id(epoch: int, run: int | None) -> int:
     """Of new sessions. `run`: see `StateFolder.run`."""
     if run is None:
         return 1 + (1 + epoch % EPOCHS_TOLD_APART) * TOPIC_IDS_FAR_APART
-    return 1 + (run - 1) % RUNS_TOLD_APART * RUN_IDS_APART
+    return FIRST_OF_RUNS[(run - 1) % len(FIRST_OF_RUNS)]
 
 
 def engine_options(

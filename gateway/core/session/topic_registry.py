@@ -40,7 +40,6 @@ FORMER_IDS_MAX = 256
 NAMES_UNCOUNTED = 8  # of each client: what most sensors have
 TOPIC_ID_OCTETS = 2  # and of a short name
 TOPIC_ID_MIN = 1
-RUN_IDS_APART = 64  # by which the ids of new sessions begin elsewhere in the next run
 UNSAVED_IDS = 16  # of one client in one run, in all likelihood
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from gateway.app.core_options import EPOCHS_TOLD_APART, RUNS_TOLD_APART, first_topic_id
+from gateway.app.core_options import EPOCHS_TOLD_APART, first_topic_id
 from gateway.core.clients import former_topics
 from gateway.core.effects import Save
 from gateway.core.engine import EngineOptions
@@ -74,13 +75,13 @@ def test_a_gateway_that_restarted_numbers_elsewhere() -> None:
 
 
 def test_the_first_run_numbers_from_1_and_the_next_ones_within_a_byte() -> None:
-    assert [first_topic_id(99, run) for run in range(1, RUNS_TOLD_APART + 2)] == [
-        1,
-        65,
-        129,
-        193,
-        1,
-    ]
+    firsts = [first_topic_id(99, run) for run in range(1, 15)]
+    assert firsts[:4] == [1, 65, 129, 193]
+    assert firsts[13] == 1
+    assert all(abs(one - next_) >= 64 for one, next_ in pairwise(firsts[:13]))
+    between = [last - first for first, last in pairwise(sorted(firsts[:13]))]
+    assert min(between) == topic_registry.UNSAVED_IDS
+    assert max(firsts) + 62 == 255
 
 
 def test_where_rows_may_be_lost_a_run_numbers_where_no_other_does() -> None:
