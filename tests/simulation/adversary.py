@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from gateway.core.values import Peer
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -34,6 +35,7 @@ from gateway.frames import (
 from tests.simulation.agenda import Agenda
 from tests.simulation.plan import CALM_AT_S, SensorPlan
 
+ADVERSARY = b"adversary"  # what its addresses begin with
 ATTACKS_MAX = 25
 FRAMES_MAX = 5
 PAUSE_S_MAX = 3.0
@@ -44,6 +46,10 @@ FORWARDED = 0.1
 Receive = Callable[[bytes, bytes], None]
 # What a client has subscribed to, with the QoS of each; None where it has no session to lose.
 FiltersOf = Callable[[str], Mapping[str, int] | None]
+
+
+def is_adversary(peer: Peer) -> bool:
+    return peer.address.startswith(ADVERSARY)
 
 
 class Adversary:
@@ -68,7 +74,7 @@ class Adversary:
             return
         self.attacks += 1
         number = dice.randrange(ADDRESSES)
-        address = b"adversary %d of %s" % (number, victim.client_id.encode())
+        address = b"%s %d of %s" % (ADVERSARY, number, victim.client_id.encode())
 
         def arrive(datagram: bytes) -> None:
             if filters_of(victim.client_id) is not None:

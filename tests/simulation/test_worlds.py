@@ -105,6 +105,27 @@ def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str) -> None:
     assert not found, "\n\n".join(found)
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("any", 201352),
+        ("attacked", 300100),
+        ("eager", 300860),
+        ("ending", 300212),
+        ("failing", 300343),
+        ("failing", 300562),
+        ("faithful", 300997),
+        ("full", 300611),
+        ("hung", 300198),
+        ("losing", 300508),
+        ("resized", 300208),
+        ("resized", 300500),
+    ],
+)
+def test_so_does_one_in_worlds_that_have_found_something(kind: str, seed: int) -> None:
+    assert failures(range(seed, seed + 1), kind) == []
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize(
     "some",

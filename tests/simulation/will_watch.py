@@ -14,6 +14,7 @@ from gateway.core.effects import Dropped, Effect, StateChanged
 from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import AsideRecord, Change, ClientId, State
 from gateway.frames import Connack, Disconnect, Frame, ReturnCode
+from tests.simulation.adversary import is_adversary
 from tests.simulation.model_broker import Publication
 from tests.simulation.plan import Plan, Trouble, will_of
 from tests.simulation.watch import broken
@@ -35,6 +36,7 @@ class WillWatch:
         self._is_late = is_late
         self._clients = {will_of(one.client_id)[1]: one.client_id for one in plan.sensors}
         self._promised: set[str] = set()
+        self._promised_to_adversary: set[str] = set()  # of those
         self._due: set[str] = set()
         self._was_lost: set[str] = set()
         self._left_at: dict[str, float] = {}
@@ -58,6 +60,8 @@ class WillWatch:
         self._left_at.pop(client_id, None)  # also by a late copy of CONNECT
         if session.will is not None:
             self._promised.add(client_id)
+            by_adversary = is_adversary(session.peer)
+            (set.add if by_adversary else set.discard)(self._promised_to_adversary, client_id)
 
     def told(self, news: Effect) -> None:
         if isinstance(news, Dropped) and news.reason is Reason.BROKER_REFUSED:
@@ -76,6 +80,9 @@ class WillWatch:
             self._promised.discard(news.client_id)  # and has not
         elif news.after is State.LOST:
             self._was_lost.add(news.client_id)
+            speaks_elsewhere = news.client_id in self._promised - self._promised_to_adversary
+            if news.peer is not None and is_adversary(news.peer) and speaks_elsewhere:
+                return  # a session in its name, beside which its own goes on
             if news.client_id in self._promised:
                 self._promised.discard(news.client_id)
                 self._due.add(news.client_id)

@@ -61,8 +61,11 @@ class Space:
         return segments + sum(spare.size for spare in self.spares)
 
     def can_make(self) -> bool:
-        if self._segment_index.current is None and not self.spares:
-            return True  # nothing can be written at all: that is worse than a budget exceeded
+        current = self._segment_index.current
+        if not self.spares and (current is None or room_in(current) < self._overhead):
+            # Not even marks can be written, and without them no reading goes and no room comes:
+            # that is worse than a budget exceeded. Something else has taken the spare.
+            return True
         return self._unused() >= self._usual
 
     def _unused(self) -> int:

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from gateway.core.drop_reasons import Reason
+from gateway.core.values import Reading
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from tests.simulation.simulated_files import SimulatedFiles
@@ -166,6 +167,31 @@ def test_folders_with_the_names_of_the_next_spares_stop_nothing(folder: Path) ->
         (folder / "making" / "x").touch()
         stored_over_restart(folder, SMALL)
     assert len(list(folder.glob("making-*.damaged"))) == 2
+
+
+def _sized(position: int, bytes_: int) -> Reading:
+    return new_reading(position, payload=bytes(bytes_))
+
+
+@pytest.mark.parametrize("bytes_", range(20, 140, 10))
+def test_a_full_journal_whose_spare_is_gone_goes_on(folder: Path, bytes_: int) -> None:
+    """Marks have room nowhere, and without them no reading of it goes."""
+    driven, position = Driven(folder, options()), 0
+    while driven.journal.store(_sized(position, bytes_), is_queued=True) is None:
+        driven.run()
+        position += 1
+    driven.stop()
+    for spare in spares(folder):
+        spare.unlink()
+        spare.mkdir()
+    driven = Driven(folder, options(recent_s=0.0))
+    for waiting in driven.read():
+        driven.finish(waiting)
+    driven.stop()
+    assert sum(path.stat().st_size for path in folder.glob("*.segment")) <= 2 * SMALL
+    again = Driven(folder, options(recent_s=0.0))
+    assert again.read() == []
+    used(again, position)
 
 
 @pytest.mark.parametrize("kind", ["folder", "link to nothing"])
