@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -84,8 +85,8 @@ def not_allowed(folder: Path, key: str) -> str:
         return f"may not be made by this user: `{make_command(folder)}`, or set another {key}"
     if owner != user_name():
         return (
-            f"belongs to the user {owner}: run this as that one, `{as_user(owner)} ...`, or set "
-            f"another {key}"
+            f"belongs to the user {owner}: run this as that one, "
+            f"`{as_user(owner)} {again()}`, or set another {key}"
         )
     return f"may not be written by its owner: `{repair_command(folder)}`, or set another {key}"
 
@@ -121,6 +122,14 @@ def repair_command(folder: Path) -> str:
 
 def as_user(name: str) -> str:
     return f"sudo -u '#{name}'" if name.isdecimal() else f"sudo -u {name}"
+
+
+def again() -> str:
+    """The command of this process, to be typed once more by another user."""
+    from shlex import join  # of an error alone
+
+    called = Path(sys.argv[0]).absolute()
+    return join([str(called) if called.name == "tidegate" else "tidegate", *sys.argv[1:]])
 
 
 def quoted(path: Path) -> str:

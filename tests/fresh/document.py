@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,16 +32,22 @@ need not.
 
 
 def write(results: Results) -> None:
-    DOCUMENT.write_text(text_of(results), encoding="utf-8")
+    former = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
+    DOCUMENT.write_text(text_of(results, former), encoding="utf-8")
 
 
-def text_of(results: Results) -> str:
-    tables = ("\n".join(_table(each, results.get(each.name, {}))) for each in MACHINES)
-    skipped = "\n".join(_skipped(results))
+def text_of(results: Results, former: str = "") -> str:
+    """A machine that has no result here has what `former`, the page so far, says of it."""
+    tables = ("\n".join(_table(each, results.get(each.name, {}), former)) for each in MACHINES)
+    skipped = "\n".join(_skipped(results, former))
     return "\n\n".join([HEAD.strip(), *tables, SKIPPED_HEAD.strip(), skipped]) + "\n"
 
 
-def _table(machine: Machine, row: dict[str, Result]) -> Iterator[str]:
+def _table(machine: Machine, row: dict[str, Result], former: str) -> Iterator[str]:
+    known = re.search(rf"^## {re.escape(machine.title)}\n.*?(?=\n\n## )", former, re.S | re.M)
+    if known is not None and not row:
+        yield known[0]
+        return
     yield f"## {machine.title}"
     yield ""
     yield "| what | how long | | |"
@@ -58,10 +65,12 @@ def lasted(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _skipped(results: Results) -> Iterator[str]:
+def _skipped(results: Results, former: str) -> Iterator[str]:
     yield "| tests | machine | why |"
     yield "| --: | --- | --- |"
     for machine in MACHINES:
+        if machine.name not in results:
+            yield from re.findall(rf"^\| \d+ \| {re.escape(machine.title)} \| .*$", former, re.M)
         reasons: Counter[str] = Counter()
         for result in results.get(machine.name, {}).values():
             reasons.update(result.skipped)

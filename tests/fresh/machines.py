@@ -49,12 +49,13 @@ TOOLS = Step("`apt-get install pipx`", "tools.sh", is_root=True)
 PIPX = Step("`pipx install .`, a gateway and sensors", "pipx.sh")
 UV = Step("`uv tool install .`, a gateway and sensors", "uv.sh")
 DEB = Step("`apt-get install ./tidegate.deb`, a gateway, sensors, `doctor`", "deb.sh", is_root=True)
+HINTS = Step("what errors tell to type, typed", "hints.sh", is_root=True)
 CONTAINER = Step("`podman build`, by the engine of the machine", "container.sh", is_outside=True)
 ARM_DEMO = Step("`make demo`", "demo.sh", 60 * MINUTE_S)
 ARM_TESTS = Step("tests of frames, sessions, journal", "parts.sh", 120 * MINUTE_S)
 
-USER_STEPS = (CLONE, ASK, PRINTED, DEMO, TEST, QUICK, TOOLS, PIPX, UV)
-ROOT_STEPS = (CLONE, DEMO, TEST, QUICK, DEB, CONTAINER)
+USER_STEPS = (CLONE, ASK, PRINTED, DEMO, TEST, QUICK, TOOLS, PIPX, UV, HINTS)
+ROOT_STEPS = (CLONE, DEMO, TEST, QUICK, DEB, HINTS, CONTAINER)
 ARM_STEPS = (CLONE, DEB, ARM_DEMO, ARM_TESTS)
 
 MACHINES = (

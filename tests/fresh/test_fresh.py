@@ -70,6 +70,22 @@ def test_the_page_has_each_machine_with_what_it_did() -> None:
     assert lasted(59.4) == "59 s"
 
 
+def test_a_machine_that_did_not_run_this_time_keeps_what_the_page_has() -> None:
+    first, second = MACHINES[0], MACHINES[-1]
+    before = text_of({first.name: {first.steps[0].title: Result("passed", 5.0, "", {"c": 7})}})
+    after = text_of(
+        {second.name: {second.steps[0].title: Result("failed", 6.0, "", {"d": 8})}}, before
+    )
+    for line in (
+        f"| {first.steps[0].title} | 5 s | passed |  |",
+        f"| 7 | {first.title} | c |",
+        f"| {second.steps[0].title} | 6 s | failed |  |",
+        f"| 8 | {second.title} | d |",
+    ):
+        assert after.count(line) == 1
+    assert text_of({}, after) == after
+
+
 def test_each_script_is_of_a_step_and_sound() -> None:
     scripts = {step.script for each in MACHINES for step in each.steps}
     found = sorted(STEPS.iterdir())
