@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,9 @@ def test_a_wrong_configuration_is_ready_to_be_mended_and_says_what_is_wrong(
 ) -> None:
     config = f'keep_alive = 3\n[admin]\nlisten = "127.0.0.1:{free_tcp_port()}"\n'
     gateway = GatewayProcess(tmp_path, NOWHERE, config)
-    with SystemdSocket(tmp_path) as systemd:
+    with SystemdSocket(tmp_path) as systemd, ExitStack() as stack:
         gateway.start(environment=systemd.environment(watchdog_s=3))
+        stack.push(gateway)
         said = systemd.wait_for("READY=1")
         assert "STATUS=no sensor is served, waiting for a right configuration: " in said
         assert f"{gateway.config_path}:7:1: upstream.keep_alive: unknown key" in said

@@ -9,7 +9,7 @@ import tracemalloc
 from dataclasses import replace
 from itertools import count
 from random import Random
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -419,10 +419,10 @@ def test_ten_thousand_ids_of_one_host_refuse_no_client_elsewhere(frames: int, cl
 
     def joins(number: int) -> None:
         address = honest(number)
-        began = perf_counter()
+        began = thread_time()
         assert bench.say(address, Connect(address, 60)) == [Connack(0)]
         (puback,) = bench.say(address, short(b"21.5", 1, 7))
-        took.append(perf_counter() - began)
+        took.append(thread_time() - began)
         assert puback == Puback(int.from_bytes(b"tp", "big"), 7, 0)
 
     for _ in range(HONEST // 3):
