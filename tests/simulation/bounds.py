@@ -52,6 +52,10 @@ def check_bounds(gateway: GatewayHost, options: EngineOptions) -> None:
         counted["readings behind one"] = (len(qos0_order), FOLLOWERS_MAX)
     # More than the budget while nothing else can be written to (storage/journal/space.py).
     journal_bytes_max = gateway.journal_bytes_max + JOURNAL_EXCESS_SEGMENTS * SEGMENT_BYTES
+    # What was made when segments were larger counts as one of today's size.
+    sizes = [each.size for each in gateway.journal._segment_index.segments]
+    sizes += [each.size for each in gateway.journal._room.spares]
+    journal_bytes_max += sum(max(size - SEGMENT_BYTES, 0) for size in sizes)
     counted["bytes of the journal"] = (gateway.journal._room.bytes, journal_bytes_max)
     queued = backlog._storing + backlog._readable + len(backlog.ready)
     # In files that are gone: counted as parked still, and as readable until they are passed over.

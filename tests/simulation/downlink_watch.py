@@ -99,6 +99,8 @@ class Ear:
 
     def answered(self, frame: Regack | Puback | Pubcomp) -> None:
         outstanding = self.outstanding
+        if outstanding is None:
+            self.times = 0  # of PUBREL, since the gateway runs again
         if outstanding is None or frame.message_id != outstanding.message_id:
             return
         if isinstance(frame, Puback) and frame.return_code == ReturnCode.INVALID_TOPIC_ID:
@@ -162,7 +164,7 @@ class DownlinkWatch:
             ear.sends += 1
         elif isinstance(frame, Pingresp) and ear.is_fetching:
             self.pingresps += 1
-            if ear.outstanding is not None and ear.times > RETRY_COUNT_MAX:
+            if ear.times > RETRY_COUNT_MAX:
                 return  # all repeats went unanswered
             if ear.outstanding is not None:
                 broken(

@@ -33,6 +33,7 @@ LIVENESS = "9 never stands still"
 # Three times T_RETRY of sensors, and less than what makes them connect again.
 STILL_S = 30.0
 LATE_S = 0.001  # of a timer
+WORK = "work of the disk"
 NAMED_MAX = 120  # letters of each thing that is named
 
 
@@ -56,7 +57,7 @@ NOTHING: frozenset[Cause] = frozenset()
 
 _ASKING = (Publish, Register, Pubrel, Pingreq)  # what wants an answer of a client
 
-Wait = tuple[Hashable, frozenset[Cause]]
+Wait = tuple[tuple[Hashable, ...], frozenset[Cause]]
 
 
 class LivenessWatch:
@@ -116,8 +117,10 @@ class LivenessWatch:
                 self._check((*owed, "for", client_id), begun, needed, now)
 
     def unfinished(self, gateway: GatewayHost) -> list[str]:
-        """What still waits, for the end of a world."""
-        waits = [_named(key) for key, _ in self._all(gateway)]
+        """What still waits, for the end of a world. Work of the disk by itself is none: files that
+        are out of reach are looked for again and again.
+        """
+        waits = [_named(key) for key, _ in self._all(gateway) if key[0] != WORK]
         return waits + [f"{key[0]} for {client_id}" for client_id, key, _ in self.owed.all()]
 
     def _check(self, key: Hashable, begun: float, causes: frozenset[Cause], now: float) -> None:
@@ -206,7 +209,7 @@ class LivenessWatch:
             yield ("asked for again", committer._again), DISK
         for loop in (gateway._loop, gateway._state_loop):
             if loop.job is not None:
-                yield ("work of the disk", loop.job), DISK
+                yield (WORK, loop.job), DISK
         state = gateway._state
         if len(state._pending) or state._batch.changes:
             yield ("changes of state", state.numbers.commits), DISK

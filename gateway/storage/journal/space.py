@@ -61,12 +61,16 @@ class Space:
         return segments + sum(spare.size for spare in self.spares)
 
     def can_make(self) -> bool:
-        current = self._segment_index.current
-        if not self.spares and (current is None or room_in(current) < self._overhead):
-            # Not even marks can be written, and without them no reading goes and no room comes:
-            # that is worse than a budget exceeded. Something else has taken the spare.
-            return True
-        return self._unused() >= self._usual
+        if self._segment_index.current is None and not self.spares:
+            return True  # nothing can be written at all: that is worse than a budget exceeded
+        return self._unused() >= self._usual or self._is_stuck()
+
+    def _is_stuck(self) -> bool:
+        """Not even marks can be written, and without them no reading goes and no room comes:
+        something else has taken the spare.
+        """
+        room = room_in(self._segment_index.current)
+        return not self.spares and room < self._overhead and not self.drained()
 
     def _unused(self) -> int:
         """Of the budget. What was made when segments were larger counts as one of the usual size:
