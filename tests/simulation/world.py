@@ -450,7 +450,9 @@ class World:
                 *engine.sessions.items(),
                 *engine.client_table.formers.items(),
             )
-            if any(not each.is_offered for each in known.outbound.queue)
+            # A former session that is not there hears nothing, and ends with its contest.
+            if not (known.state in ABSENT and known is not engine.sessions.get(client_id))
+            and any(not each.is_offered for each in known.outbound.queue)
             and not self.sensors[client_id].is_done_for
         ]
         if session is None or session.connection is None:
