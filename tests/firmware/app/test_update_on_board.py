@@ -41,7 +41,7 @@ class OtaServerProcess(LoggedProcess):
         self.kill()
         offered = ["--update", str(update), "--node", self._node] if update else []
         self.launch(self._command + offered)
-        self.wait_for_log("is offered" if update else "is there")
+        self.wait_for_log("is offered" if update else "connected to broker")
 
     def start(self) -> None:
         self.serve(None)
