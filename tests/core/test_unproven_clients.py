@@ -163,6 +163,7 @@ def test_when_there_are_too_many_callers_the_first_one_gives_way() -> None:
     assert bench.say(b"s2", Pingreq()) == [Pingresp()]
 
 
+@pytest.mark.guarantee("6a")
 def test_callers_neither_take_places_nor_end_the_sessions_of_the_absent() -> None:
     bench = bench_with(clients_max=2, absent_s_min=3600)
     bench.join(b"s1", clean=False)

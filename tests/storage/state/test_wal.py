@@ -70,6 +70,7 @@ def test_a_whole_log_has_lost_nothing(killed: Path) -> None:
     assert read_wal(log_of(killed / DATABASE_FILE).read_bytes(), PAGE_BYTES).left_out == 0
 
 
+@pytest.mark.guarantee("12")
 @pytest.mark.parametrize("place", range(len(CLIENTS)))
 def test_a_spoilt_commit_costs_it_and_those_behind_and_all_are_named(
     killed: Path, place: int
