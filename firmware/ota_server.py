@@ -94,7 +94,7 @@ class Update:
             raise ImageError(f"{beside} is no manifest, which has {MANIFEST.size} bytes: {how}")
         _, number, octets, digest, _ = MANIFEST.unpack(manifest)
         if octets != len(image):
-            raise ImageError(f"{beside} is of another image: {octets} octets, not {len(image)}")
+            raise ImageError(f"{beside} is of another image: {octets} bytes, not {len(image)}")
         return cls(image, manifest, number, digest)
 
 

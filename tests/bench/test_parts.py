@@ -310,6 +310,6 @@ def test_the_document_has_the_parts_of_some_rows_by_group() -> None:
     assert ("kernel", "3.00") in drawn.lines
     assert ("engine", "3.00") in drawn.lines
     assert drawn.lines[-2:] == (
-        ("as it is run (compiled)", "30.00"),
+        ("the gateway as it is run (compiled)", "30.00"),
         ("of that in the kernel", "1.50"),
     )

@@ -340,4 +340,4 @@ def test_pubrel_to_an_address_in_doubt_is_counted_too() -> None:
     bench.say(b"s", Disconnect())
     assert bench.say(b"new", Connect(b"s", 60)) == [Connack(0), pubrel]
     bench.wake(80.0)
-    assert bench.hear(b"new") == [*[pubrel] * 3, Pingreq()], "18 octets for 7"
+    assert bench.hear(b"new") == [*[pubrel] * 3, Pingreq()], "18 bytes for 7"

@@ -114,7 +114,7 @@ def airs(port: int, count: int) -> Iterator[list[Air]]:
 
 
 def rubbish(dice: random.Random) -> bytes:
-    """Random octets, or a message with something wrong in it, or a whole one out of turn."""
+    """Random bytes, or a message with something wrong in it, or a whole one out of turn."""
     choice = dice.random()
     if choice < 0.2:
         return dice.randbytes(dice.choice((1, 2, 3, 4, 7, 20, 300, 1500)))

@@ -1,4 +1,4 @@
-"""Octets and frames that nobody thought of."""
+"""Bytes and frames that nobody thought of."""
 
 from __future__ import annotations
 

@@ -209,13 +209,13 @@ def topic_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = (
     Mutant(
-        "PUBACK before the settlement",
+        "PUBACK before the broker or the disk has the reading",
         acknowledge_early(lambda one: Puback(one.topic_id, one.message_id, 0), qos=1),
         SAFE,
         within=8,
     ),
     Mutant(
-        "PUBREC before the settlement",
+        "PUBREC before the broker or the disk has the reading",
         acknowledge_early(lambda one: Pubrec(one.message_id), qos=2),
         SAFE,
         within=8,

@@ -188,7 +188,7 @@ def test_the_sentence_names_ten_and_counts_the_others() -> None:
 
 
 def test_many_commits_are_counted_and_the_notes_stay_small(tmp_path: Path) -> None:
-    """The log begins anew after a while, and so do the notes."""
+    """The log begins again after a while, and so do the notes."""
     state = open_state(tmp_path / "lives", LINKS)
     for number in range(400):
         state.store.commit([session_of(f"client-{number}")])
