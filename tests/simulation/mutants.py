@@ -344,7 +344,7 @@ def first_catch(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
 def table() -> str:
     rows = [f"| {one.name} | {one.promise.split()[0]} | {one.worlds} |" for one in MUTANTS]
     head = [
-        "| mistake in the gateway | breaks promise | seen within worlds |",
+        "| mistake in the gateway | breaks promise | seen within runs |",
         "| --- | --- | --: |",
     ]
     return "\n".join([*head, *rows]) + "\n"
