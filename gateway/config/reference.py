@@ -19,7 +19,7 @@ Tidegate has one configuration file, in TOML: the one that `tidegate run --confi
 `tidegate check FILE` checks a file; with `--show` it also lists each value in force and its
 source.
 
-The file is read at the start and at a [reload](service.md#what-systemd-knows-of-it) (SIGHUP).
+The file is read at the start and at a [reload](service.md#systemd-integration) (SIGHUP).
 Below, each key says whether a new value takes effect at a reload or needs a restart. New values of
 `[upstream]` take effect at a reload unless `url` or `client_id` changes as well.
 
