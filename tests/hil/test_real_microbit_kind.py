@@ -48,7 +48,7 @@ def test_snippets_that_raise_say_so(tmp_path: Path) -> None:
         with RawRepl(board.device) as repl:
             assert repl.run("print(6 * 7)") == "42\n"
             repl.put({"octets": bytes(range(200))})
-            assert repl.run("print(sum(open('bytes', 'rb').read()))") == f"{sum(range(200))}\n"
+            assert repl.run("print(sum(open('octets', 'rb').read()))") == f"{sum(range(200))}\n"
             with pytest.raises(BoardError, match="NameError"):
                 repl.run("absent")
 

@@ -192,8 +192,8 @@ def test_the_init_of_a_dataclass_is_written_out(preparing: ModuleType, words: st
     assert lines[0] == f"@dataclass({words}, init=False)"
     assert lines[2].strip() == "pass"
     assert lines[5:7] == [
-        "    def __init__(self, name: str, bytes: int = 7) -> None: "
-        "self.name = name; self.octets = bytes  # type: ignore",
+        "    def __init__(self, name: str, octets: int = 7) -> None: "
+        "self.name = name; self.octets = octets  # type: ignore",
         "Plain.KIND = 12",
     ]
 
