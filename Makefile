@@ -55,9 +55,10 @@ compile: setup ## compile what every message goes through again, after a change 
 
 ##@ Before handing in
 
-check: setup ## lint, format, layers and types, exactly as CI does
+check: setup ## lint, format, words, layers and types, exactly as CI does
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python .ci/words.py
 	@if [[ -x $(BIN)/lint-imports ]]; then $(BIN)/lint-imports --no-logo; \
 	else echo "layers not checked: import-linter has no build for this machine, any 64-bit one has"; fi
 	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \

@@ -1,6 +1,6 @@
 """Sources as mypyc is given them: line by line as they are, but for what is slow or large there.
 
-- `slots=True`: a compiled class has slots, and a dataclass that makes itself anew for them cannot
+- `slots=True`: a compiled class has slots, and a dataclass that makes itself again for them cannot
   be one.
 - The `__init__` of a dataclass: the one that @dataclass makes is not compiled.
 - Class variables of a dataclass, which mypyc takes for fields.

@@ -32,7 +32,7 @@ lock requirements.lock '# What `make setup` installs: the gateway, the demo and 
 #     make lock ARGS=--upgrade        takes the newest
 #
 # Without an index: the one that the machine is set to serves. On 32-bit ARM the hashes are left out:
-# the index of Raspberry Pi OS builds its wheels anew.' \
+# the index of Raspberry Pi OS builds its own wheels.' \
     --group dev --extra demo --extra flash --extra hil "$@" pyproject.toml
 
 # The others are the same versions, and more.

@@ -64,7 +64,7 @@ main() {
     local ended=0
     (install_it "$from") >"$LOG" 2>&1 &
     wait $! || ended=$?
-    if ((ended)); then give_up "MicroPython is not to be had (.venv/setup-micropython.log says why)"; fi
+    if ((ended)); then give_up "MicroPython is not available (.venv/setup-micropython.log says why)"; fi
 }
 
 trap 'exit 130' INT

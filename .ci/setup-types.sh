@@ -60,7 +60,7 @@ main() {
         give_up "$((free_kib / 1024)) MiB are free here, $((DISK_FREE_KIB_MIN / 1024)) are needed"
     fi
     say "installing pyright for tests, a quarter of a gigabyte"
-    install_all >"$LOG" 2>&1 || give_up "it is not to be had ($LOG says why)"
+    install_all >"$LOG" 2>&1 || give_up "it is not available ($LOG says why)"
     contents >"$READY"
 }
 

@@ -6,7 +6,7 @@
 # - Done once, it takes milliseconds and no network: .venv/.ready holds what decided the result.
 # - Interrupted anywhere, it starts again: .venv/.ready is written last.
 # - It changes nothing outside the repository but by apt-get, as root or by sudo without a password.
-# - Exit codes: 69 something is not to be had, 73 the disk, 77 permission.
+# - Exit codes: 69 something is not available, 73 the disk, 77 permission.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -154,7 +154,7 @@ install_microbit() {
     say "installing $MICROBIT_PACKAGES with apt-get, for tests"
     # shellcheck disable=SC2086 # names without spaces, one word each
     "${how[@]}" bash .ci/install-packages.sh $MICROBIT_PACKAGES >>"$LOG" 2>&1 ||
-        say "they are not to be had ($LOG says why): tests on a micro:bit will not be run"
+        say "they are not available ($LOG says why): tests on a micro:bit will not be run"
 }
 
 missing_packages() { # python; prints names
@@ -172,7 +172,7 @@ word_size() { # python; prints a command to prefix
     if [[ $(uname -m) =~ 64 ]] && is_32_bit "$1"; then echo setarch linux32; fi
 }
 
-# The index of Raspberry Pi OS builds its wheels anew for 32-bit ARM, so theirs are other hashes.
+# The index of Raspberry Pi OS builds its own wheels for 32-bit ARM, so theirs are other hashes.
 has_the_locked_files() { # python
     [[ $(uname -m) =~ ^(x86_64|aarch64)$ ]] && ! is_32_bit "$1"
 }

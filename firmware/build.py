@@ -5,7 +5,7 @@
 A node keeps all that it imports in a heap of tens of KiB. So what `mqttsn/__init__.py` imports
 becomes one module with it, which saves the others' tables; and names that no user of the library
 writes are replaced by those that every MicroPython has already (`append`, `sort`, ...), because a
-new one costs 20 to 30 octets. Together that is a third. Sources work as well, and need no build.
+new one costs 20 to 30 bytes. Together that is a third. Sources work as well, and need no build.
 
 Rules
 - Names are kept that `PUBLIC` classes and functions define without an underscore in front, and

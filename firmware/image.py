@@ -95,7 +95,7 @@ def key_in(path: Path) -> bytes:
     except ValueError as error:
         raise BuildError(f"{path}: the key is to be hexadecimal: {error}") from None
     if len(key) < KEY_OCTETS_MIN:
-        raise BuildError(f"{path}: a key of {len(key)} octets, at least {KEY_OCTETS_MIN}")
+        raise BuildError(f"{path}: a key of {len(key)} bytes, at least {KEY_OCTETS_MIN}")
     return key
 
 

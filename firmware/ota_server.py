@@ -94,7 +94,7 @@ class Update:
             raise ImageError(f"{beside} is no manifest, which has {MANIFEST.size} bytes: {how}")
         _, number, octets, digest, _ = MANIFEST.unpack(manifest)
         if octets != len(image):
-            raise ImageError(f"{beside} is of another image: {octets} octets, not {len(image)}")
+            raise ImageError(f"{beside} is of another image: {octets} bytes, not {len(image)}")
         return cls(image, manifest, number, digest)
 
 
@@ -197,7 +197,7 @@ def client(asked: argparse.Namespace) -> aiomqtt.Client:
 async def serve(server: OtaServer, asked: argparse.Namespace) -> None:
     """Until the connection breaks."""
     async with client(asked) as broker:
-        log.info("broker %s:%d is there", *asked.broker)
+        log.info("connected to broker %s:%d", *asked.broker)
         server.offered.clear()
         for node in asked.node:
             await _offer(broker, server, node)
@@ -276,7 +276,9 @@ async def run(server: OtaServer, asked: argparse.Namespace) -> None:
         except aiomqtt.MqttError as error:
             if asked.withdraw:
                 raise OtaServerError("broker {}:{}: {}".format(*asked.broker, error)) from None
-            log.warning("broker %s:%d: %s; again in %d s", *asked.broker, error, RECONNECT_S)
+            log.warning(
+                "broker %s:%d unreachable: %s (retry in %d s)", *asked.broker, error, RECONNECT_S
+            )
         await asyncio.sleep(RECONNECT_S)
 
 

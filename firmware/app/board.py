@@ -93,7 +93,7 @@ class Board:
                 if kept:
                     self._files.save(KEPT_PATH, kept)
             except OSError:
-                pass  # then the next wake begins anew
+                pass  # then the next wake begins again
 
     # The network
 

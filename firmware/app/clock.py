@@ -1,4 +1,4 @@
-"""When a reading was taken, on a board whose clock begins anew whenever its power goes.
+"""When a reading was taken, on a board whose clock begins again whenever its power goes.
 
 The board's clock runs on in deep sleep. What it shows is kept with each reading, and with the
 number of its era, which is another one after a loss of power. When the reading is sent, its age is

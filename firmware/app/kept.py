@@ -1,11 +1,11 @@
 """What a node knows from one wake to the next, in RTC memory or wherever its board keeps it.
 
 It is taken away when it is read (`node.py`), and written again before the next sleep: after a life
-that ended otherwise a node begins anew, with other message ids. The former ones may be known to the
-gateway, which would take a new reading under one of them for a copy of an old one.
+that ended otherwise a node begins again, with other message ids. The former ones may be known to
+the gateway, which would take a new reading under one of them for a copy of an old one.
 
 Layout: big-endian fields of `_HEAD`; for each last value its name's length, name, digits, places;
-the session as mqttsn.snapshot wrote it; CRC-32. Octets that are damaged, or of another version, are
+the session as mqttsn.snapshot wrote it; CRC-32. Bytes that are damaged, or of another version, are
 nothing. Limits: OCTETS_MAX, what ESP32 has; where that is not enough the last values are left out,
 then the session.
 """

@@ -8,7 +8,7 @@ Topics, below the node's own (`sensors/<id>`), on which its readings are:
     .../set/update     which application there is, retained (ota.py)
     .../set/answer     answers to questions
 
-A question is one octet, what tells it from others, and more; its answer begins with the same. It
+A question is one byte, what tells it from others, and more; its answer begins with the same. It
 is asked by one who is connected, because the answer to a sleeper would wait for its next wake.
 
 Limits: a message of each kind is kept until it is looked at, a newer one in its place.

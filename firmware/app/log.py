@@ -1,4 +1,4 @@
-"""What a node says of itself: to its console, and the worst of it to whoever reads its state.
+"""What a node says of itself: to its console, and the worst of it to those who read its state.
 
 Levels as in syslog: 3 error, 4 warning, 6 information, 7 debugging. Limits: the last TROUBLE_MAX
 warnings and errors of a life are kept, each cut to LINE_MAX characters.

@@ -128,7 +128,7 @@ class Node:
 
     def _clock_of(self, kept: Kept) -> Clock:
         now = self._board.seconds()
-        if not kept.era or now < kept.seconds:  # the board's clock began anew
+        if not kept.era or now < kept.seconds:  # the board's clock began again
             kept.era = getrandbits(16) or 1
             kept.offset_s = None
             kept.reported_at = kept.told_at = 0

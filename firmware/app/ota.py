@@ -9,10 +9,10 @@
   rolled back is not tried again. One on trial fetches nothing: the other slot is what it falls
   back to.
 
-Manifest, big-endian: b"U", format 1, number, octets, SHA-256, HMAC-SHA-256 of all before it.
-Image: b"TGI1", number of files; for each the length of its name, its name, its size, its octets.
-Question: b"C", four octets of the SHA-256, from where, how many parts. Each answer: the same five
-octets, from where, PART_OCTETS or what is left.
+Manifest, big-endian: b"U", format 1, number, bytes, SHA-256, HMAC-SHA-256 of all before it.
+Image: b"TGI1", number of files; for each the length of its name, its name, its size, its bytes.
+Question: b"C", four bytes of the SHA-256, from where, how many parts. Each answer: the same five
+bytes, from where, PART_OCTETS or what is left.
 
 Limits: IMAGE_OCTETS_MAX. An image that came whole and is not what the manifest says, or for which
 there is no room, is fetched DAMAGED_MAX times.

@@ -62,7 +62,7 @@ def _record(name: str, unit: str, value: int, places: int) -> bytes:
 
 
 def number(value: int, places: int) -> bytes:
-    """value / 10**places, in as few octets as hold it."""
+    """value / 10**places, in as few bytes as hold it."""
     scale = 10**places
     if value % scale == 0:
         return _integer(value // scale)

@@ -159,7 +159,7 @@ def load(files: "Files") -> Settings:
 
 
 def load_secrets(files: "Files", settings: Settings) -> "dict[str, Any]":
-    """What is right of them, the key in octets; `settings` is told what is not, and no secret."""
+    """What is right of them, the key in bytes; `settings` is told what is not, and no secret."""
     found, problem = read_json(files, SECRETS_PATH)
     if problem and not problem.endswith(_ABSENT):  # who needs no WLAN may have none
         settings.problems.append(problem)

@@ -11,7 +11,7 @@ Rules
 - After a power cut those sent since the last `append` are given once more: that they were sent is
   written with the next reading, because a write of its own would wear the flash and the battery
   twice as fast. The sequence number tells the consumer that it knows them.
-- A torn or damaged record is passed over by looking for the next good one, octet by octet.
+- A torn or damaged record is passed over by looking for the next good one, byte by byte.
 
 Layout: files of SEGMENT_OCTETS at most, named by the first sequence number in them. A record is,
 big-endian: mark, length, sequence, oldest unsent sequence, reading, CRC-32 of all that.
@@ -66,7 +66,7 @@ class Store:
     def append(self, reading: bytes) -> int:
         """Raises OSError if the flash does not take it, even without all older ones."""
         if len(reading) > READING_OCTETS_MAX:
-            raise ValueError("reading of more than 512 octets")
+            raise ValueError("reading of more than 512 bytes")
         record = pack(_HEAD, _MARK, len(reading), self.next, self.oldest_unsent) + reading
         record += crc32(record).to_bytes(_CHECK_OCTETS, "big")
         while True:

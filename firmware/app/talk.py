@@ -57,7 +57,7 @@ CRASH_PATH = "/crash.txt"
 
 _STAMP_OCTETS = const(7)
 _JOIN_MS = const(12_000)
-_SEND_MS = const(8_000)  # anew with each reading that was acknowledged
+_SEND_MS = const(8_000)  # again with each reading that was acknowledged
 _LISTEN_MS = const(5_000)
 _ANSWER_MS = const(1_000)
 _TIME = b"T"

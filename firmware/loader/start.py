@@ -39,7 +39,7 @@ def start() -> None:
 
 
 def _note(files: Files, error: Exception) -> None:
-    """For whoever looks: the last one only."""
+    """For debugging: the last one only."""
     sys.print_exception(error)  # type: ignore[attr-defined]
     try:
         with files.open(CRASH_PATH, "w") as file:

@@ -43,7 +43,7 @@ _AT_ONCE_MAX = const(4)  # frames taken before other tasks have their turn
 
 class AioClient:
     def __init__(self, transport: "Transport", client_id: bytes, size: int = 256) -> None:
-        """`size`: the octets of the longest frame, in either direction."""
+        """`size`: the bytes of the longest frame, in either direction."""
         self.transport = transport
         self.engine = Engine(client_id, bytearray(size), getrandbits)
         self.on_message: OnMessage | None = None

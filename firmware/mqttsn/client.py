@@ -7,7 +7,7 @@
     client.publish(b"greenhouse/3/temperature", b"21.5", qos=1)
 
 Who is not connected is by its next call; so is who was forgotten by the gateway, with all its
-subscriptions. A topic is a name in octets, a short one if it has two, or a predefined id.
+subscriptions. A topic is a name in bytes, a short one if it has two, or a predefined id.
 
 Rules
 - `OSError`: with ETIMEDOUT nobody answered, and the next call begins with the next gateway. Below 0
@@ -66,7 +66,7 @@ _PERIOD_MAX = const((1 << 30) - 1)
 
 class Client:
     def __init__(self, transport: "Transport", client_id: bytes, size: int = 256) -> None:
-        """`size`: the octets of the longest frame, in either direction."""
+        """`size`: the bytes of the longest frame, in either direction."""
         self.transport = transport
         self.engine = Engine(client_id, bytearray(size), getrandbits)
         self.on_message: OnMessage | None = None

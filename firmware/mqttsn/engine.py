@@ -6,9 +6,9 @@ Rules
 - What a frame that came has to be answered with stands in `answer[:answer_size]`; below 0 there is
   a message and no answer. Who has delivered the one and sent the other sets `answer_size` to 0;
   until then no request can be opened, and no other frame taken.
-- Octets that are no frame, or that a client is not told, change nothing; no octets raise.
+- Bytes that are no frame, or that a client is not told, change nothing; no bytes raise.
 - Publishing allocates nothing.
-- Every octet of this lies in a node's heap: names of constants begin with an underscore, by which
+- Every byte of this lies in a node's heap: names of constants begin with an underscore, by which
   they become numbers at compile time, and what few nodes need is elsewhere (`will.py`).
 
 Limits: a frame of ours is as long as `frame`; TOPICS_MAX names have a number. With one more the
@@ -58,7 +58,7 @@ _PINGREQ = const(0x16)
 _PINGRESP = const(0x17)
 _DISCONNECT = const(0x18)
 
-# Octets behind the type that each message has at least; FF: no client is told that. Where an answer
+# Bytes behind the type that each message has at least; FF: no client is told that. Where an answer
 # has a return code it is the last of these, and a message id the two before that.
 _LEAST = const(
     b"\xff\xff\xff\xff\xff\x01\x00\xff\x00\xff\x05\x05\x05\x05\x02\x02"
@@ -111,7 +111,7 @@ class Engine:
     # Requests
 
     def open(self, kind: int, awaited: int, fixed: int, last: int, tail: bytes) -> int:
-        """Open a request: `fixed` octets, which begin where this returns, and `tail`.
+        """Open a request: `fixed` bytes, which begin where this returns, and `tail`.
 
         The last two of the fixed ones are a message id in all that have one, below 0 for the next,
         else a duration.
@@ -197,7 +197,7 @@ class Engine:
     # Time
 
     def due(self, elapsed_ms: int) -> int:
-        """So many octets of `frame` are to be sent now, after so much time has passed."""
+        """So many bytes of `frame` are to be sent now, after so much time has passed."""
         self.wait_ms -= elapsed_ms
         if self.wait_ms > 0:
             return 0
@@ -278,7 +278,7 @@ class Engine:
         elif flags & 0x40:
             self._answer(4, _PUBREC, message_id, 0, 0)
             # A gateway's ids ascend, and one that is not new belongs to a copy; but without DUP it
-            # may in a new connection be that of a gateway that began anew.
+            # may in a new connection be that of a gateway that began again.
             known = self.received < (_UNKNOWN if flags & _DUP else _EARLIER)
             if known and message_id - self.received - 1 & 0x8000:
                 return False
@@ -302,7 +302,8 @@ class Engine:
                 self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
                 return
             if kind == _CONNACK:
-                if not self.state:  # whoever it is may have given the numbers to other names
+                # the gateway that answers may have given the numbers to other names
+                if not self.state:
                     self.topics.clear()
                     self.received |= _EARLIER
                 self.state = _ACTIVE

@@ -1,9 +1,9 @@
 """Frames on a serial line: HDLC-like framing of RFC 1662 without address and control.
 
-Flag 7E, escape 7D with the octet xor 20, FCS-16 with its low octet first. Besides those two the
-octets are escaped that a REPL or a modem would take for itself (01 02 03 04 11 13); 11 and 13 that
+Flag 7E, escape 7D with the byte xor 20, FCS-16 with its low byte first. Beyond those two the
+bytes are escaped that a REPL or a modem would take for itself (01 02 03 04 11 13); 11 and 13 that
 come unescaped are a driver's. Whatever came before a flag and is no frame is dropped: one damaged
-octet costs at most two frames.
+byte costs at most two frames.
 
 Limits: a frame and its check have to fit the buffer; longer ones are dropped.
 """
@@ -41,7 +41,7 @@ def check(octets: bytearray, size: int) -> int:
 
 
 def encode(frame: bytearray, size: int, line: bytearray) -> int:
-    """Write to `line`, which has room for 2 * size + 6; how many octets that are."""
+    """Write to `line`, which has room for 2 * size + 6; how many bytes that are."""
     fcs = check(frame, size) ^ 0xFFFF
     line[0] = _FLAG
     end = 1
@@ -63,7 +63,7 @@ class Decoder:
         self._at = self._flip = 0
 
     def push(self, octet: int, buffer: bytearray) -> int:
-        """One octet more; the size of the frame that it completed in `buffer`, or 0."""
+        """One byte more; the size of the frame that it completed in `buffer`, or 0."""
         at = self._at
         if octet == _FLAG:
             is_whole = not self._flip

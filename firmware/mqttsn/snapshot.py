@@ -1,12 +1,12 @@
 """What a node must know of its conversation after a deep sleep, in RTC memory or in a file.
 
     rtc.memory(take(client))               # before machine.deepsleep
-    put_back(client, rtc.memory())         # after it; False: there was nothing, so begin anew
+    put_back(client, rtc.memory())         # after it; False: there was nothing, so begin again
 
 A gateway knows a node by its address: `transport.local_port` must be set, and the same each time.
-With it a node wakes, publishes under the topic numbers that it had and hears PUBACK: one round trip
-without CONNECT, REGISTER or SUBSCRIBE. About 20 octets and each name with 4 more; octets that are
-damaged, or of another version, are nothing.
+With it a node wakes, publishes under the topic numbers that it had and receives PUBACK: one round
+trip without CONNECT, REGISTER or SUBSCRIBE. About 20 bytes and each name with 4 more; bytes that
+are damaged, or of another version, are nothing.
 
 Layout, big-endian: version, state, gateway, message id, ids of the last reading and of the last
 message with a flag each, seconds of the sleep, number of topics, number of subscriptions. For each

@@ -9,7 +9,7 @@
 Any stream with `write(buffer, size)`, `readinto(buffer)` and `select.poll` will do. On a console
 (`sys.stdin`) turn Ctrl-C off first: `micropython.kbd_intr(-1)`.
 
-Limit: `size` is that of the client; a frame may have 2 octets less.
+Limit: `size` is that of the client; a frame may have 2 bytes less.
 """
 
 from select import POLLIN
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = const(32)  # read at once; a receive buffer of a board has 64 or more
-_OVER_MS = const(100)  # octets that keep coming prolong a wait by no more
+_OVER_MS = const(100)  # bytes that keep coming prolong a wait by no more
 
 
 class Uart:

@@ -1,6 +1,6 @@
 """Datagrams to and from one gateway of several, over the network that the board is connected to.
 
-What the network refuses for a moment is a lost datagram: whoever asks asks again. That there is no
+What the network refuses for a moment is a lost datagram: the caller asks again. That there is no
 network, or no such host, is an OSError; that the board has no sockets, an ImportError.
 
 Datagrams are read one by one, by `recv`. On most ports `readinto` goes on until the buffer is full:

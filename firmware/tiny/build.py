@@ -2,7 +2,7 @@
 
     python -m firmware.tiny.build --into FOLDER [--settings FILE]
 
-The compiler of such a board needs several octets for each of the source, so a part is all that it
+The compiler of such a board needs several bytes for each of the source, so a part is all that it
 is given at once; and each name that is new to it costs 20 to 30, so names are replaced by some that
 every MicroPython has.
 
@@ -38,7 +38,7 @@ NAME_OCTETS_MAX = 40  # client id and topics: a frame has 64
 # micro:bit's stack ends at about eight.
 BEGIN = "begin()"
 
-# An octet of 0 that comes while a micro:bit starts is a Ctrl-C to it: then it starts once more.
+# A byte of 0 that comes while a micro:bit starts is a Ctrl-C to it: then it starts once more.
 # Two within half a second are somebody's.
 AGAIN = """\
 except KeyboardInterrupt:
@@ -133,7 +133,7 @@ def set_all(tree: ast.Module, given: Mapping[str, Any]) -> None:
         if type(octets) is not type(former):
             raise SettingsError(f"{name}: expected something like {former!r}, got {value!r}")
         if isinstance(octets, bytes) and len(octets) > NAME_OCTETS_MAX:
-            raise SettingsError(f"{name}: {len(octets)} octets, at most {NAME_OCTETS_MAX}")
+            raise SettingsError(f"{name}: {len(octets)} bytes, at most {NAME_OCTETS_MAX}")
         known[name].value = ast.Constant(octets)
 
 
@@ -171,7 +171,7 @@ def replacements(tree: ast.Module) -> dict[str, str]:
         for alias in node.names
     }
     loading = ast.parse(MAIN + SCRIPT.format(at=0))
-    # `print` is for whoever looks at the board.
+    # `print` is for debugging at the board.
     used = {*written_in(tree), *imported, *written_in(loading), "print"}
     free = (name for name in NAMES.split() if name not in used)
     return {
@@ -216,7 +216,7 @@ def script(parts_of_it: bytes) -> bytes:
     assert len(loader) == size
     whole = b"MP" + struct.pack("<H", size) + loader.encode() + parts_of_it
     if len(whole) > SCRIPT_OCTETS_MAX:
-        raise SettingsError(f"the program has {len(whole)} octets, at most {SCRIPT_OCTETS_MAX}")
+        raise SettingsError(f"the program has {len(whole)} bytes, at most {SCRIPT_OCTETS_MAX}")
     return whole
 
 

@@ -9,9 +9,9 @@ Rules
 - Calls are few deep: the stack of a micro:bit holds about eight, of which the loader is one.
 - A reading stays until the gateway has acknowledged it, or says that it never will take it.
   _WAITING_MAX of them wait; the oldest gives its place to the next.
-- No octets that come raise anything. The console's Ctrl-C stops the sensor if it comes twice within
-  half a second, so that a damaged octet does not; what else goes wrong is printed, and the board
-  starts anew.
+- No bytes that come raise anything. The console's Ctrl-C stops the sensor if it comes twice within
+  half a second, so that a damaged byte does not; what else goes wrong is printed, and the board
+  starts again.
 - The board must hear a whole frame while it computes: _FRAME_OCTETS_MAX is the size of its ring.
 """
 
@@ -19,7 +19,7 @@ from microbit import sleep, uart
 from micropython import const
 from utime import ticks_add, ticks_diff, ticks_ms
 
-# Settings, which `tidegate flash` writes anew.
+# Settings, which `tidegate flash` writes again.
 CLIENT_ID = b"tiny"
 TOPIC = b"sensors/tiny"
 COMMANDS = b""  # a topic: digits that come there are the seconds between readings
@@ -92,7 +92,7 @@ def framed(frame: bytes) -> bytearray:
 
 
 def frames(read: "Callable[[], bytes | None]") -> "Iterator[bytes | None]":
-    """Each that comes, and None whenever none does. `read()`: some octets, or None."""
+    """Each that comes, and None whenever none does. `read()`: some bytes, or None."""
     held = bytearray()
     flip = 0
     while True:
@@ -213,7 +213,7 @@ def text(octets: bytes) -> bytes:
 
 
 def whole(number: int) -> bytes:
-    """CBOR; two octets at most."""
+    """CBOR; two bytes at most."""
     major = 0
     if number < 0:
         major = 0x20

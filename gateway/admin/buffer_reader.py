@@ -123,4 +123,4 @@ def _end(process: Process) -> None:
 
 
 def _nothing(_code: int) -> None:
-    """Whoever waited has gone."""
+    """The caller has gone."""

@@ -310,7 +310,7 @@ class _Gathering:
 
 
 def _key_of_caller(caller: HalfOpenClient, sort: str) -> float:
-    """Of one that has said CONNECT and nothing else."""
+    """Of one that has sent CONNECT and nothing else."""
     match sort:
         case "heard":
             return caller.at

@@ -118,7 +118,7 @@ def memory_doubt(numbers: MemoryNumbers) -> str | None:
 
 
 def log_doubt(numbers: LogNumbers) -> str | None:
-    """A restart would not help: whoever holds the other end of the log is somebody else."""
+    """A restart would not help: the one that holds the other end of the log is somebody else."""
     lost = f"{numbers.lost_lines} lines were lost"
     if numbers.blocked_s is not None:
         return (

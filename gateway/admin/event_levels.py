@@ -62,7 +62,7 @@ DROPPED: dict[Reason, EventLevel] = {
     ),
     Reason.QOS_MINUS_ONE_OFF: EventLevel(INFO, "set qos_minus_one.allow = true to take them"),
     Reason.REPEATED: EventLevel(DEBUG),
-    Reason.UNSETTLED_FULL: EventLevel(INFO, "the sensor sends faster than the broker settles"),
+    Reason.UNSETTLED_FULL: EventLevel(INFO, "the sensor sends faster than the broker acknowledges"),
     Reason.BROKER_AWAY: EventLevel(
         WARNING, "readings of QoS 1 and 2 wait for the broker; for 0 see journal.qos0_offline"
     ),

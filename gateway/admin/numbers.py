@@ -52,7 +52,7 @@ class SharedId:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineNumbers:
     """What a serial line has beside other links. `frames` are received ones, by what they were:
-    good, or why they were no messages. `problem`: why the port is not to be had, or what is odd.
+    good, or why they were no messages. `problem`: why the port is not available, or what is odd.
     `released_s`: for how long other programs may have it.
     """
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
 PACKET_HEAD_BYTES = 128 * 1024
-# MQTT-SN heads are at most 9 octets; names of REGISTER and filters of SUBSCRIBE must fit as well.
+# MQTT-SN heads are at most 9 bytes; names of REGISTER and filters of SUBSCRIBE must fit as well.
 DATAGRAM_HEAD_BYTES = 16 + 255  # around a message, and around that by a forwarder (5.5)
 DATAGRAM_BYTES_MIN = 2048
 

@@ -2,7 +2,7 @@
 
 Start: state folder and epoch, journal, engine, sockets to the sensors, admin page, connection to
 the broker. What cannot be had at the start ends the daemon with one line and an exit code; the
-broker may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the
+broker may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, DISCONNECT to the
 broker, what is pending to the journal, the last acknowledgements to the sensors, page, state
 folder.
 """
@@ -83,7 +83,7 @@ def serve(
     load: Callable[[], Configuration],
     form: Form,
 ) -> int:
-    """Run until told to stop; returns the exit code. `load` reads the configuration anew."""
+    """Run until told to stop; returns the exit code. `load` reads the configuration again."""
     outlive_reload()
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
@@ -105,7 +105,7 @@ def serve(
         log.error("%s", error)
         return ExitCode.CONFIGURATION
     manager.status("reading the journal")
-    # What a former life left is a million objects and no garbage: to look for some among them
+    # What a previous run left is a million objects and no garbage: to look for some among them
     # again and again is a third of the time that it takes. Until `settle`.
     gc.disable()
     try:
@@ -191,7 +191,7 @@ class _Parts:
         ending.begin()
         self.publisher.stop()
         # What the broker or the journal still takes is acknowledged: its sensor would say it again
-        # to the next life, which may not know it any more.
+        # to the next run, which may not know it any more.
         self.shell.deafen()
         await self.committers.flush(ending)
         self.shell.stop()

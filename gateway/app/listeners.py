@@ -68,7 +68,7 @@ class SensorLinks:
     # From the daemon
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Raises LinkError for an address that is not to be had; a line may come later."""
+        """Raises LinkError for an address that is not available; a line may come later."""
         for link in self.udp:
             link.open(loop)
             log.info("listening for sensors on udp %s port %d", *link.listening_on)
@@ -137,7 +137,7 @@ class SensorLinks:
         return text if node_id is None else f"{text} node {node_id.hex()}"
 
     def checks(self) -> dict[str, Check]:
-        """What a restart would mend."""
+        """What a restart would fix."""
         return {f"udp{number}": link.check for number, link in enumerate(self.udp)}
 
     def doubts(self) -> dict[str, Check]:

@@ -19,7 +19,7 @@ from pathlib import Path
 GC_THRESHOLD = (100_000, 50, 50)
 
 _MAPPINGS = Path("/proc/self/smaps")
-# Code, of a file, of which this process has changed nothing: only then are the file's own octets
+# Code, of a file, of which this process has changed nothing: only then are the file's own bytes
 # what comes back. (Relocations in code are rare, but 32-bit ARM knows them.)
 _CODE = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9]\d* +/.*\n(?:\w+: .*\n)*?Anonymous: +0 kB$",

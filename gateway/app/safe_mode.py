@@ -63,7 +63,7 @@ class SafeMode:
         page = FaultPage(listen, version(), self._faults)
         await page.start()
         self._report(
-            f"waiting for {self._path} to be mended; http://{HostPort(*page.listening_on)} shows "
+            f"waiting for {self._path} to be fixed; http://{HostPort(*page.listening_on)} shows "
             "the same. --no-wait ends instead"
         )
         self._manager.ready(self._status())

@@ -239,7 +239,7 @@ class Shell:
         last_packet_id: int,
         kept: Sequence[KeptRecords],
     ) -> None:
-        """What a former life left; before the first input."""
+        """What a previous run left; before the first input."""
         engine, at = self._engine, now()
         self._perform(engine.restore(saved, at))
         self._perform(
@@ -263,7 +263,7 @@ class Shell:
         self._perform(self._engine.sensors_closed(now()))
 
     def stop(self) -> None:
-        """Say goodbye and set no more alarms."""
+        """Send DISCONNECT and set no more alarms."""
         self._perform(self._engine.stop(now()))
         if self._alarm is not None:
             self._alarm.cancel()

@@ -42,7 +42,7 @@ Readings = tuple[
 
 @dataclass(slots=True)
 class Stores:
-    """The state folder, locked for this process, and what a former life left in it."""
+    """The state folder, locked for this process, and what a previous run left in it."""
 
     folder: StateFolder
     journal: Journal
@@ -71,7 +71,7 @@ class Stores:
 def open_stores(settings: Settings) -> Stores:
     """Raises StateError or JournalError with a sentence for the operator."""
     # By place, not by address: a listener may get another port, and its sensors follow. But what
-    # an address is in raw octets depends on its family.
+    # an address is in raw bytes depends on its family.
     link_names = [
         f"udp{number}v6" if ":" in udp.listen.host else f"udp{number}"
         for number, udp in enumerate(settings.listeners)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-secrets",
         action="store_true",
-        help="also passwords and private keys, as they are; whoever has the file has them",
+        help="also passwords and private keys, as they are; anyone who has the file has them",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
     parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")

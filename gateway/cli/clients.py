@@ -30,7 +30,7 @@ states:
   awake         fetches what waits for it
   overdue       should have been heard by now; nothing has changed for it yet
   lost          was silent past its tolerance; its will was published
-  disconnected  said goodbye
+  disconnected  sent DISCONNECT
 """
 
 

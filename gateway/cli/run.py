@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-wait",
         action="store_true",
         help="if the configuration is wrong, end with exit code 78 instead of showing what is "
-        "wrong on the status page until the file is mended",
+        "wrong on the status page until the file is fixed",
     )
 
 

@@ -1,4 +1,4 @@
-"""The configuration file: from octets to values, each with its line and column.
+"""The configuration file: from bytes to values, each with its line and column.
 
 A file that is not TOML has one problem, the first. tomllib stops where it stumbles, and what it
 did not see must not be guessed: an unclosed bracket would make every line after it look wrong.
@@ -18,7 +18,7 @@ from gateway.config.regular_file import read_regular
 from gateway.config.schema import Key, Named, Node, Repeated, Table
 from gateway.config.spelling import KEY_LENGTH_MAX, KeyPath, printable, shortened, shown, shown_key
 
-# Room for 65,534 predefined topics of 100 octets, and then some.
+# Room for 65,534 predefined topics of 100 bytes, and then some.
 FILE_BYTES_MAX = 8 * 1024 * 1024
 
 _SYNTAX_ERROR = re.compile(
@@ -82,13 +82,13 @@ def _text(path: Path, content: bytes) -> str:
     """With line ends as tomllib has them, and without the byte order mark that Windows writes."""
     if len(content) > FILE_BYTES_MAX:
         raise _NotReadableError(
-            Origin(str(path)), f"expected a file of at most {FILE_BYTES_MAX} octets"
+            Origin(str(path)), f"expected a file of at most {FILE_BYTES_MAX} bytes"
         )
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode()
-        message = f"expected UTF-8 text, got the octet 0x{error.object[error.start]:02X}"
+        message = f"expected UTF-8 text, got the byte 0x{error.object[error.start]:02X}"
         raise _NotReadableError(_end_of(before, str(path)), message) from None
 
 

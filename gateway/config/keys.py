@@ -28,7 +28,7 @@ from gateway.config.topic_filters import TopicFilter
 
 LISTENERS_MAX = 16
 LINES_MAX = 32
-# The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 octets less a header of 9.
+# The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 bytes less a header of 9.
 PAYLOAD_BYTES_MAX = 65_498
 TOPIC_PREFIX_BYTES_MAX = 1024
 # With the longest prefix it is still a text that MQTT can carry, and alone a datagram's REGISTER.
@@ -196,7 +196,7 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("multicast", Group(),
         "Multicast group for [discovery], of the same IP version as listen; sensors search there "
         "for gateways, and this one advertises itself",
-        "nobody is announced unasked", example='"225.1.1.1:1883"'),
+        "nothing is announced unless asked for", example='"225.1.1.1:1883"'),
     Key("multicast_interface", NetworkInterface(),
         "Network interface of the group, by its name or one of its addresses; without it that of "
         "listen, or for 0.0.0.0 and [::] the one that the routes say",
@@ -219,16 +219,16 @@ SERIAL = Table(
     Key("framing", Choice(("hdlc", "slip", "raw")),
         "How messages go over the line: RFC 1662 with a check of 16 bits, SLIP, or one behind the "
         "other without anything", "damage is noticed; the others are for devices that lack it"),
-    Key("parity", Choice(("none", "even", "odd")), "A check bit in each octet",
+    Key("parity", Choice(("none", "even", "odd")), "A check bit in each byte",
         "boards have none"),
-    Key("stop_bits", Integer(1, 2), "Bits between two octets", "boards have one"),
+    Key("stop_bits", Integer(1, 2), "Bits between two bytes", "boards have one"),
     Key("rtscts", Boolean(), "Wait while the other end says so by RTS and CTS",
         "most boards have three wires"),
     Key("gap_ms", Number(5, 60_000),
         "Silence that ends a message, with framing raw",
         "more than USB adapters hold back"),
     Key("burst_bytes_max", Integer(0, 65_535),
-        "How many octets are sent at once before a pause, 0 for a whole message; for boards that "
+        "How many bytes are sent at once before a pause, 0 for a whole message; for boards that "
         "have no room for a message", "most have", example="32", needs="frame_gap_ms"),
     Key("frame_gap_ms", Number(0, 10_000),
         "Pause after each message, or each burst, once it is on the line",
@@ -303,9 +303,9 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSett
         "a thousand gateways do not crush a broker that returns"),
     Key("waiting_messages_max", Integer(1, 10_000_000),
         "Readings that wait for the broker in memory; beyond, they wait in the journal only, and "
-        "where acknowledge is upstream sensors are told: congestion",
+        "where acknowledge is upstream sensors receive congestion",
         "a day of one reading a second"),
-    Key("waiting_bytes_max", Size(64 * KIB, 16 * GIB), "The same limit in octets",
+    Key("waiting_bytes_max", Size(64 * KIB, 16 * GIB), "The same limit in bytes",
         "an eighth of a board of 512 MiB"),
 ))
 
@@ -317,21 +317,21 @@ QOS_0_OFFLINE = Choice(("drop", "store"))
 JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how many may wait there",
                 settings=settings.JournalSettings, parts=(
     Key("acknowledge", ACKNOWLEDGE,
-        "Who must have a reading before its sensor hears of success: auto is the broker while it "
+        "Who must have a reading before its sensor is acknowledged: auto is the broker while it "
         "answers (spill_after_ms), else the journal, and for QoS 2 always the journal; "
         "journal is always the journal; upstream is always the broker, and nothing is written",
         "safe against a power cut, and no wear of the card while the broker answers"),
     Key("size_max", Size(JOURNAL_BYTES_MIN, 1024 * GIB),
         "Room on disk for readings that wait, in whole segments of 1 MiB and less",
-        "three days without the broker at 10 readings a second of 100 octets",
+        "three days without the broker at 10 readings a second of 100 bytes",
         fields=("size_max_bytes",)),
     Key("when_full", Choice(("reject", "drop_oldest")),
         "What gives way when the journal is full: the new reading, which then needs the broker, "
-        "and without it its sensor is told: congestion; or the oldest ones, which are counted",
+        "and without it its sensor receives congestion; or the oldest ones, which are counted",
         "a sensor that is told can try again"),
     Key("spill_after_ms", Number(1, 5000),
-        "Time in which the broker settles nothing until auto writes what waits to the journal; "
-        "while it settles others, a reading has ten times that",
+        "Time in which the broker acknowledges nothing until auto writes what waits to the "
+        "journal; while it acknowledges others, a reading has ten times that",
         "a broker that is well needs less, also over a mobile link; a sensor waits 10 s"),
     Key("linger_ms", Number(0, 1000),
         "Time that the first reading to be written waits for others, 0 for none",
@@ -426,8 +426,8 @@ MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors",
         "behind a NAT the address changes while a sensor sleeps"),
     Key("client_id_bytes_max", Integer(1, 255), "Longest client id",
         "MQTT-SN 1.2 says 23, real sensors use more"),
-    Key("allow_trailing_octets", Boolean(), "Accept messages with octets after their end",
-        "what they declare is whole, and some senders add octets"),
+    Key("allow_trailing_octets", Boolean(), "Accept messages with bytes after their end",
+        "what they declare is whole, and some senders add bytes"),
     Key("queue_qos0_for_sleepers", Boolean(),
         "Keep messages of QoS 0 for a sensor that sleeps until it asks for them, in memory only: "
         "a restart of the gateway forgets them",
@@ -476,7 +476,7 @@ PRESENCE = Table(
 HOME_ASSISTANT = Table(
     "home_assistant", "Devices and their values for Home Assistant, by its MQTT discovery",
     settings=settings.HomeAssistantSettings, parts=(
-    Key("enable", Boolean(), "Announce them", "nobody is announced unasked"),
+    Key("enable", Boolean(), "Announce them", "nothing is announced unless asked for"),
     Key("discovery_prefix", Text(1, DISCOVERY_PREFIX_BYTES_MAX, forbidden="+#"),
         "Where Home Assistant looks, as set in its MQTT integration; upstream.topic_prefix is not "
         "put before it", "that of Home Assistant"),
@@ -509,12 +509,12 @@ HOME_ASSISTANT_VALUE = Table(
 
 ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
               settings=settings.AdminSettings, parts=(
-    Key("listen", Listen(optional=True), "Address and port; whoever reaches it can read "
+    Key("listen", Listen(optional=True), "Address and port; anyone who reaches it can read "
         "everything, so open it to others only in a network you trust", "only this machine"),
     Key("password_file", CredentialPath(),
         "File that holds the password for the actions of the page, "
         "and nothing else; without it the page only shows",
-        "nothing can be changed by whoever reaches the page",
+        "nothing can be changed by anyone who reaches the page",
         example='"/etc/tidegate/admin.password"', at_once=True),
     Key("hosts", Texts(HOSTS_MAX, HOST), "Names under which the page answers, beside IP addresses, "
         "localhost and the name of this machine, alone or in .local; no ports",
@@ -523,17 +523,17 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
 
 LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
                settings=settings.LimitsSettings, parts=(
-    Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones are told: congestion",
+    Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones receive congestion",
         "20 MiB of memory, at 2 KiB each"),
     Key("clients_per_host_max", Integer(0, 1_000_000),
         "Sensors of one host, that is of one IP address, with all behind it if it is a forwarder "
-        "or a router, or of one serial line; a further one is told: congestion. 0 for no limit: "
+        "or a router, or of one serial line; a further one receives congestion. 0 for no limit: "
         "only when clients_max is reached a host with many gives way to others",
         "all sensors may be behind one router"),
     Key("topics_per_client_max", Integer(1, 65_534), "Registered topics of one sensor",
         "sensors have few, a bridge of many values has a hundred"),
     Key("topics_per_host_max", Integer(0, 100_000_000),
-        "Registered topics of all sensors of one host, beside 8 of each; a further one is told: "
+        "Registered topics of all sensors of one host, beside 8 of each; a further one receives "
         "congestion. 0 for no limit",
         "16 to 40 MB of memory, and a thousand bridges behind one router"),
     Key("subscriptions_per_client_max", Integer(1, 65_535), "Subscriptions of one sensor",
@@ -541,7 +541,7 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
     Key("outbox_messages_max", Integer(1, 100_000),
         "Messages that wait for one sensor, most of them while it sleeps",
         "a burst from the broker while the sensor acknowledges one by one"),
-    Key("outbox_bytes_max", Size(KIB, GIB), "The same limit in octets",
+    Key("outbox_bytes_max", Size(KIB, GIB), "The same limit in bytes",
         "256 messages of full size"),
     Key("outbox_when_full", Choice(("drop_oldest", "drop_newest")),
         "What gives way when the outbox of a sensor is full; it is counted, and QoS 0 goes first",
@@ -550,12 +550,12 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "four times what a LoRa frame carries"),
     Key("retained_messages_max", Integer(0, 1_000_000),
         "Retained messages kept for new subscribers", "one for each sensor"),
-    Key("retained_bytes_max", Size(KIB, GIB), "The same limit in octets",
+    Key("retained_bytes_max", Size(KIB, GIB), "The same limit in bytes",
         "all of them at 1.6 KiB"),
     Key("topic_bytes_max", Integer(1, TOPIC_BYTES_MAX), "Longest topic name",
         "longer ones do not fit a radio frame"),
     Key("disconnects_per_s_max", Integer(0, 10_000),
-        "Answers a second to messages from strangers, 0 for none",
+        "Answers a second to messages from unknown peers, 0 for none",
         "no use for flooding a third party"),
     Key("connects_per_s_max", Integer(1, 1_000_000),
         "CONNECTs a second from addresses where no sensor is known to be; as many more with the "
@@ -573,11 +573,11 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "Messages a second from one sensor's address, 0 for no limit; what comes beyond is not "
         "read", "a sensor that is gone mad costs CPU time, not memory"),
     Key("egress_bytes_per_s_max", Integer(0, 1_000_000_000),
-        "Octets a second to one sensor, 0 for no limit; beyond it QoS 0 is dropped, QoS 1 and 2 "
+        "Bytes a second to one sensor, 0 for no limit; beyond it QoS 0 is dropped, QoS 1 and 2 "
         "wait", "the network is for the operator to know"),
     Key("memory_percent_max", Integer(10, 100),
         "Of the memory of its control group, or of the machine, used by all together: from then on "
-        "new sensors are told congestion, so is one with 16 topic names that registers another, "
+        "new sensors receive congestion, so is one with 16 topic names that registers another, "
         "and what would wait in memory goes to disk; 100: never",
         "the kernel ends a process that gets none; what is left is enough for a busy minute"),
 ))

@@ -144,7 +144,7 @@ class Number(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Size(Kind):
-    """Octets, as a number or as text with a unit: 65536, "64KiB", "512 MiB"."""
+    """Bytes, as a number or as text with a unit: 65536, "64KiB", "512 MiB"."""
 
     least: int
     most: int
@@ -220,7 +220,7 @@ class Choice(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind):
-    """Text without control characters; lengths in octets of UTF-8 unless `characters` is set."""
+    """Text without control characters; lengths in bytes of UTF-8 unless `characters` is set."""
 
     least: int
     most: int
@@ -229,7 +229,7 @@ class Text(Kind):
 
     @property
     def range(self) -> str:
-        unit = "characters" if self.characters else "octets"
+        unit = "characters" if self.characters else "bytes"
         forbidden = f"{' '.join(self.forbidden)} or " if self.forbidden else ""
         return f"{self.least} to {self.most} {unit} without {forbidden}control characters"
 
@@ -247,7 +247,7 @@ class Text(Kind):
             return False
         try:
             size = len(text.encode())
-        except UnicodeEncodeError:  # variables may hold octets that are not UTF-8
+        except UnicodeEncodeError:  # variables may hold bytes that are not UTF-8
             return False
         return self.least <= (len(text) if self.characters else size) <= self.most
 

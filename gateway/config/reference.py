@@ -14,42 +14,44 @@ _HEAD = f"""\
 
 <!-- Made from gateway/config/keys.py by `python -m gateway.config.reference`; edit that. -->
 
-One TOML file says everything: `tidegate run --config FILE`, or `/etc/tidegate/config.toml` without
-`--config`. `tidegate init FILE` writes one with every key in it as a comment, and
-`tidegate check FILE` says whether a file is right, `--show` also what is in force and who said so.
-The file is read at the start, and again at a [reload](service.md#what-systemd-knows-of-it)
-(SIGHUP), which suffices for the keys that say so in the column "Change by". Those of `[upstream]`
-count then as long as `url` and `client_id` stay as they are.
+Tidegate has one configuration file, in TOML: the one that `tidegate run --config FILE` names, or
+`/etc/tidegate/config.toml`. `tidegate init FILE` writes one with every key as a comment.
+`tidegate check FILE` checks a file; with `--show` it also lists each value in force and its
+source.
 
-## Who decides
+The file is read at the start and at a [reload](service.md#systemd-integration) (SIGHUP).
+Below, each key says whether a new value takes effect at a reload or needs a restart. New values of
+`[upstream]` take effect at a reload unless `url` or `client_id` changes as well.
 
-| First | Source | Example |
-|---|---|---|
+## Which value wins
+
+| Priority | Source | Example |
+| --- | --- | --- |
 | 1 | command line | `--set upstream.url=mqtt://10.0.0.5 --set udp.0.listen=0.0.0.0:1884` |
 | 2 | environment | `TIDEGATE_UPSTREAM__URL=mqtt://10.0.0.5 TIDEGATE_UDP__0__LISTEN=...` |
 | 3 | file | `[upstream]` and `url = "mqtt://10.0.0.5"` |
-| 4 | default | the tables below |
+| 4 | default | see [Keys](#keys) |
 
-Variables have two underscores between the parts of a key. Entries of `[[udp]]`, `[[serial]]`,
-`[[topic]]` and `[[home_assistant_value]]` have numbers from 0; the next free number adds one. Names
-with other signs than letters, digits, `_` and `-` are quoted:
-`--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be variables.
+In a variable, two underscores separate the parts of a key. Entries of `[[udp]]`, `[[serial]]`,
+`[[topic]]` and `[[home_assistant_value]]` are numbered from 0; the next free number adds an entry.
+Quote names that contain anything but letters, digits, `_` and `-`:
+`--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be set by variables.
 
 ## Values
 
-- Sizes are octets: `65536`, `"64KiB"`, `"16MiB"`, `"1GiB"`. Keys that end in `_bytes`,
-  `_bytes_max` or `size_max` take either form unless their range has no unit.
-- Keys that end in `_s`, `_s_min` or `_s_max` are seconds, and `0.5` is one of them where the type
-  is "number"; `_ms` and `_ms_max` are milliseconds.
-- Relative paths begin at the folder of the file, or at the current folder when they come from a
-  variable or from the command line.
-- Secrets stand in files of their own, named by keys that end in `_file`. A URL with a password in
-  it is refused, and no message shows one. In place of a path `credential:NAME` names a secret that
-  systemd hands to the service ([service.md](service.md)).
+- Sizes are bytes: `65536`, `"64KiB"`, `"16MiB"`, `"1GiB"`. Keys that end in `_bytes`, `_bytes_max`
+  or `size_max` take either form, unless their range has no unit.
+- Keys that end in `_s`, `_s_min` or `_s_max` are seconds; where the type is "number", fractions
+  such as `0.5` are allowed. Keys that end in `_ms` or `_ms_max` are milliseconds.
+- Relative paths start at the folder of the file; those from a variable or the command line start at
+  the current folder.
+- Secrets are kept in separate files, named by keys that end in `_file`. A URL that contains a
+  password is refused, and no message shows a password. Instead of a path, `credential:NAME` names a
+  secret that systemd passes to the service ([service.md](service.md)).
 
 ## When something is wrong
 
-Every mistake is reported at once and the exit code is 78. Unknown keys are mistakes, and so are
+All mistakes are reported together and the exit code is 78. Unknown keys are mistakes, and so are
 keys that contradict each other:
 
 <!-- block: mistakes -->
@@ -59,18 +61,12 @@ config.toml:9:1: upstream.pasword_file: unknown key, did you mean upstream.passw
 environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xml"
 ```
 
-A file that is not TOML is reported with the first place where it is not. Limits: a file of
+For a file that is not valid TOML, the first error is reported. Limits: a file of
 {FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, {LINES_MAX} serial lines,
 {TOPIC_FILTERS_MAX} topic filters, the first {PROBLEMS_MAX} mistakes (the rest are counted).
 
 ## Keys
 """
-
-
-_COLUMNS = (
-    "| Key | Type | Default | Range | Meaning | Why this default | Change by |",
-    "|---|---|---|---|---|---|---|",
-)
 
 
 def reference() -> str:
@@ -93,10 +89,8 @@ def _table(header: str, table: Table) -> Iterator[str]:
     yield ""
     yield f"{table.meaning}."
     yield ""
-    yield from _COLUMNS
     for key in table.keys:
-        yield _row(f"`{key.name}`", key, _default(table, key))
-    yield ""
+        yield from _key(f"{table.name}.{key.name}", key, _default(table, key))
 
 
 def _default(table: Table, key: Key) -> str:
@@ -105,25 +99,30 @@ def _default(table: Table, key: Key) -> str:
 
 
 def _named(named: Named) -> Iterator[str]:
-    topics, header = named, f"[{named.name}]"
+    topics, header = named, named.name
     if isinstance(named.entry, Table):
         topics = PREDEFINED_TOPICS
-        header = f'[{named.name}."client id".{topics.name}]'
+        header = f'{named.name}."client id".{topics.name}'
     assert isinstance(topics.entry, Key)
-    yield f"### `{header}`"
+    yield f"### `[{header}]`"
     yield ""
     yield f"{named.meaning}. Names are topics: {topics.names.range}."
     yield ""
-    yield from _COLUMNS
-    yield _row('`"topic"`', topics.entry, "none")
+    yield from _key(f'{header}."topic"', topics.entry, "none")
+
+
+def _key(name: str, key: Key, default: str) -> Iterator[str]:
+    """A heading of its own, so that other pages can link to it."""
+    limits = f", {key.kind.range}" if key.kind.range else ""
+    why = f" ({key.why})" if key.why else ""
+    yield f"#### `{name}`"
     yield ""
-
-
-def _row(name: str, key: Key, default: str) -> str:
-    change_by = "reload" if key.at_once else "restart"
-    limits = key.kind.range or "any"
-    cells = (name, key.kind.name, default, limits, f"{key.remark}.", key.why, change_by)
-    return f"| {' | '.join(cells)} |"
+    yield f"{key.remark}."
+    yield ""
+    yield f"- Type: {key.kind.name}{limits}"
+    yield f"- Default: {default}{why}"
+    yield f"- New value takes effect: {'at a reload' if key.at_once else 'at a restart'}"
+    yield ""
 
 
 if __name__ == "__main__":

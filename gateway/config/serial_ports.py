@@ -19,7 +19,7 @@ _URL = re.compile(
 
 
 class PortServer(NamedTuple):
-    """A serial port on the network: its octets alone, or with its settings by RFC 2217."""
+    """A serial port on the network: its bytes alone, or with its settings by RFC 2217."""
 
     scheme: Literal["socket", "rfc2217"]
     address: HostPort

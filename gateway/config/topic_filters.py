@@ -21,7 +21,7 @@ class TopicFilter(Kind):
 
     @property
     def range(self) -> str:
-        return f"1 to {self.bytes_max} octets, + and # alone in a level, # only in the last"
+        return f"1 to {self.bytes_max} bytes, + and # alone in a level, # only in the last"
 
     @property
     def expected(self) -> str:

@@ -1,6 +1,6 @@
-"""The door of the gateway: strangers, clients that connect, and sessions that end.
+"""The door of the gateway: unknown peers, clients that connect, and sessions that end.
 
-Whoever is not known may connect, look for gateways, or publish at QoS -1; all else is answered
+An unknown peer may connect, look for gateways, or publish at QoS -1; all else is answered
 with DISCONNECT. A session begins here, takes the place of another one here, and ends here.
 
 Anyone can send CONNECT in the name of any address. So a new client is a caller until its second
@@ -53,8 +53,8 @@ from gateway.frames import (
     WillTopicResp,
 )
 
-# What a stranger may say without hearing DISCONNECT: what only gateways say. Who says that is no
-# client, and two gateways must not talk to each other for ever.
+# What an unknown peer may say without receiving DISCONNECT: what only gateways say. Who says that
+# is no client, and two gateways must not talk to each other for ever.
 _UNANSWERED: tuple[type, ...] = (
     GwInfo,
     Advertise,
@@ -134,7 +134,7 @@ class Acceptor:
         return [dropped, *self._disconnect_unknown(frame, peer, now)]
 
     def _disconnect_unknown(self, frame: Frame, peer: Peer, now: float) -> list[Output]:
-        """What a stranger hears, if anything: that it is none of ours."""
+        """What an unknown peer hears, if anything: that it is none of ours."""
         if isinstance(frame, Disconnect) and self._disconnect_echoes.is_echo(peer, now):
             return []
         if not self.admission.may_answer_unknown(now):
@@ -481,7 +481,7 @@ class Acceptor:
         return ended if session.state in ABSENT else [*ended, _disconnect(session.peer)]
 
     def forget(self, client_id: ClientId, now: float) -> list[Output]:
-        """The operator wants a client no more: it is a stranger from now on, and hears so."""
+        """The operator wants a client no more: it is an unknown peer from now on, and hears so."""
         effects: list[Output] = []
         caller, session = self.half_open.of(client_id), self._sessions.get(client_id)
         if caller is not None:

@@ -4,7 +4,7 @@ The core, the state store and the log know a node by the raw address of its forw
 and that id's length, one after the other. A link's own addresses all have one length, so an address
 of that length is a peer of the link itself, and a longer one is a node behind one.
 
-Limit: a node id has at most 252 octets, as the encapsulation has no more.
+Limit: a node id has at most 252 bytes, as the encapsulation has no more.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ long as one is, further promises of the same session wait behind it: the client 
 asked, and then nothing changes and nothing is left to be saved, but it is not durable yet either.
 
 A withheld frame goes to where it was meant for, or nowhere: by then its client may have connected
-anew, or another one may be at its address. A client that still waits asks again. And what repeats a
-message on its way down goes nowhere once the client has acknowledged that: the next one may be on
+again, or another one may be at its address. A client that still waits asks again. And what repeats
+a message on its way down goes nowhere once the client has acknowledged that: the next one may be on
 its way by then.
 
 That a client has acknowledged a message is no promise of ours; nothing waits for such a `Save`.

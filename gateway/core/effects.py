@@ -66,7 +66,7 @@ class HeldFrames:
 
 @dataclass(frozen=True, slots=True)
 class ConnectSaved:
-    """That a client is connected, at `peer`, is durable: it hears CONNACK and what waits for it."""
+    """That a client is connected, at `peer`, is durable: it gets CONNACK and what waits for it."""
 
     client_id: ClientId
     peer: Peer
@@ -192,7 +192,9 @@ class KeepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Unqueue:
-    """The core has a parked reading in memory still, and it goes on: it is not to be read back."""
+    """The core still has a reading queued on disk in memory, and it goes on: it is not to be read
+    back.
+    """
 
     record: int
 
@@ -229,7 +231,9 @@ class RecordRelease:
 
 @dataclass(slots=True)
 class ReadBacklog:
-    """Read the next parked readings from the journal, then say `backlog` (with none at its end)."""
+    """Read the next readings queued on disk from the journal, then say `backlog` (with none at its
+    end).
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,7 @@ def _alone(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
 
 
 def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
-    """What is parked, while the broker is there and the operator has not paused the drain."""
+    """What is queued on disk, while the broker is connected and the drain is not paused."""
     readings, custody = engine.upstream.publisher, engine.custody
     backlog = readings.in_flight.backlog
     if not readings.is_open:

@@ -11,8 +11,8 @@ deadline is a walk over 100,000 sessions and a list of timers that is never comp
 sockets first does not help where they were full, or where the network was off as well.
 
 The loop promises by `beat` to be back within `BEAT_S`; what it is late by more than `LATE_S` is
-left out. Whoever asks for the time first finds that out, so it makes no difference whether a loop
-runs its timers first after a pause (uvloop) or reads its sockets first (asyncio).
+left out. The one that asks for the time first finds that out, so it makes no difference whether a
+loop runs its timers first after a pause (uvloop) or reads its sockets first (asyncio).
 
 What that clock is not for:
 - Time stamps, and whatever outlasts this process, are in the time of the machine: `machine_time`.

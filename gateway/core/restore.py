@@ -1,4 +1,4 @@
-"""What a former life left, put back in its place before the first input.
+"""What a previous run left, put back in its place before the first input.
 
 A client that was connected still is, at the address it had: it is served without CONNECT, its topic
 ids are known, and what waits for it goes on. One whose link is gone from the configuration is

@@ -148,7 +148,7 @@ class RetainedDeleted:
 
 @dataclass(frozen=True, slots=True)
 class PacketRecord:
-    """A QoS 2 message from the broker that is in good hands here and waits for PUBREL.
+    """A QoS 2 message from the broker that is durably accepted here and waits for PUBREL.
 
     `contents` is a checksum of its topic and payload, 32 bits; `brought_by` the identifier of the
     subscription of ours for which it came live (the first, if it came for several), else 0.
@@ -279,7 +279,7 @@ class ClientRecord:
 
 @dataclass(slots=True)
 class StateRecords:
-    """All that a former life of the gateway left."""
+    """All that a previous run of the gateway left."""
 
     clients: list[ClientRecord]
     retained: list[RetainedRecord]

@@ -5,7 +5,7 @@ What is said below `tidegate/` is believed to be the gateway's: who is there, wh
 is what Home Assistant's discovery has under the ids of gateways and their devices, unless
 `discovery_prefix` is None. A sensor that publishes there is refused, whatever the filters say.
 
-Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found anew.
+Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEVICE_ID = "tidegate_"  # what an id begins with there (presence/homeassistant/
 
 
 class Acknowledge(Enum):
-    """Who must have a QoS 1 or 2 reading before its sensor hears of success."""
+    """Who must have a QoS 1 or 2 reading before its sensor is acknowledged."""
 
     AUTO = "auto"  # the broker or the disk, whichever is first
     JOURNAL = "journal"  # the disk

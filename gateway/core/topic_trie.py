@@ -8,7 +8,7 @@ covers nothing that begins with `$` (MQTT 5, 4.7.2).
 Rule: a key is a leaf behind the first level that it shares with no other key, and the levels that
       are left are only in its name. So there is a branch for each beginning that two keys or more
       have in common, and `field/7/valve` costs a leaf, if nobody else has a place in `field/7`. The
-      design that lost had a node for each level, and a dictionary of all keys besides.
+      design that lost had a node for each level, and also a dictionary of all keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 class _Leaf:
     """A key, and what is kept under it: a value of the tree's, which alone is generic, as a leaf
-    would be 16 octets larger for it, compiled.
+    would be 16 bytes larger for it, compiled.
     """
 
     __slots__ = ("key", "value")

@@ -83,12 +83,12 @@ class SubscribeTo:
 
 @dataclass(slots=True)
 class Publication:
-    """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
+    """A message from the broker. Answer with `Upstream.acknowledge` once it is durably accepted.
 
     `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
     `copies`: how many clients are to get it and have neither acknowledged it yet nor lost it to a
     limit. `connection`: the one it came on (last), on which alone it may be acknowledged;
-    `is_safe`: it is in good hands, but that connection was gone.
+    `is_safe`: it is durably accepted, but that connection was gone.
     `unsaved`: positions, by client, of copies to be saved later; None: each is saved as it comes.
     `expiry_s`: what is left of the time that its publisher gave it, if it did.
     """

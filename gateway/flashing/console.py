@@ -3,7 +3,7 @@
 Raw REPL (Ctrl-A): a snippet, Ctrl-D, `OK`, what it prints, Ctrl-D, its traceback, Ctrl-D, `>`.
 
 Rules
-- Octets go out in small bursts, because boards have rings of 64 or 128 for what comes.
+- Bytes go out in small bursts, because boards have rings of 64 or 128 for what comes.
 - Ctrl-C is said again and again: our own programs stop at two within half a second, and those that
   come together are one to a board. One that sleeps deeply and hears none is reset on the way.
 - What runs there may print without a pause: to stop it takes no longer for that.
@@ -204,7 +204,7 @@ class Console:
         return self._read_until(end, patience_s, strictly=True) is not None
 
     def _cut(self) -> FlashError:
-        text = f"{self.port}: the board does not answer any more; plug it in again, and begin anew"
+        text = f"{self.port}: the board does not answer any more; plug it in again, and begin again"
         return FlashError(Failure.CUT, text)
 
 

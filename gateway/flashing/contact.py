@@ -1,7 +1,7 @@
 """Whether the new node is heard: by the gateway that runs, or, on a line that nobody serves, here.
 
 Who listens here says no more than CONNACK: a PUBACK would promise that a reading is safe. The node
-then finds a gateway that does not know it, and connects anew.
+then finds a gateway that does not know it, and connects again.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _ADVICE = "tidegate flash monitor  shows what the board says"
 
 
 class Overheard:
-    """What a board prints while others are asked for it, for whoever asks why it is not heard."""
+    """What a board prints while others are asked for it, for those who ask why it is not heard."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

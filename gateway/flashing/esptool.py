@@ -47,7 +47,7 @@ class Esptool:
         return family_of(chip.group(1)), mac.group(1) if mac else ""
 
     def write(self, kind: Kind, image: bytes, report: Report) -> None:
-        """The whole flash anew, verified by the loader's own hash. Raises FlashError."""
+        """The whole flash again, verified by the loader's own hash. Raises FlashError."""
         is_verified = False
 
         def hear(line: str) -> None:
@@ -108,7 +108,7 @@ class Esptool:
                 f"no ESP32's loader answers on {self.port}: hold BOOT, press RESET, let go of both "
                 "and try again; or it is another board",
             )
-        return FlashError(Failure.CUT, f"{doing} broke off: {ended.last_words}; begin anew")
+        return FlashError(Failure.CUT, f"{doing} broke off: {ended.last_words}; begin again")
 
 
 def family_of(chip: str) -> str:

@@ -18,7 +18,7 @@ from gateway.flashing.uf2 import check_uf2
 IMAGE_OCTETS_MAX = 32 << 20
 _VERSION = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?")
 _ESP_BEGIN = 0xE9
-# esp_image_header_t: the chip's number, at octet 12.
+# esp_image_header_t: the chip's number, at byte 12.
 _ESP_CHIPS = {
     0: "esp32", 2: "esp32s2", 5: "esp32c3", 9: "esp32s3", 12: "esp32c2", 13: "esp32c6",
     16: "esp32h2", 18: "esp32p4", 23: "esp32c5",

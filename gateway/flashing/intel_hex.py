@@ -52,7 +52,7 @@ def _record(kind: int, address: int, octets: bytes) -> str:
 
 
 def _records(text: str, name: str) -> Iterator[tuple[str, int, int, bytes]]:
-    """Line, kind, address, octets."""
+    """Line, kind, address, bytes."""
     for number, line in enumerate(text.split(), start=1):
         try:
             body = bytes.fromhex(line.removeprefix(":"))

@@ -104,7 +104,7 @@ class FolderPlacing:
         path = self._folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = SECRET_MODE if file.is_secret else FILE_MODE
-        path.unlink(missing_ok=True)  # so that the mode holds from its first octet
+        path.unlink(missing_ok=True)  # so that the mode holds from its first byte
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(file.octets)
@@ -219,7 +219,7 @@ class MpremotePlacing:
         return {line[1]: line[0] for line in lines if len(line) == 2}
 
     def remove(self, path: str) -> None:
-        """And start anew without it: its watchdog would end what is to come."""
+        """And start again without it: its watchdog would end what is to come."""
         with Console(self._port) as console:
             console.stop()
             there = console.ask(f"import os\nprint({path!r} in os.listdir())").strip()
@@ -267,7 +267,8 @@ class MpremotePlacing:
         text = (
             f"uploading broke off after {copied} of {total} files ({last_words}): plug the board "
         )
-        return FlashError(Failure.CUT, f"{text}in again, and begin anew; nothing of it has started")
+        advice = "in again, and begin again; nothing of it has started"
+        return FlashError(Failure.CUT, f"{text}{advice}")
 
 
 def _wait_for(port: str) -> None:

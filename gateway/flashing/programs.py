@@ -49,7 +49,7 @@ def not_installed(name: str) -> FlashError:
 
 
 class Ended:
-    """`lines` are the last ones, for whoever must explain a failure."""
+    """`lines` are the last ones, to explain a failure."""
 
     def __init__(self, code: int, lines: Sequence[str]) -> None:
         self.code = code

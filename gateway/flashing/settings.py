@@ -1,5 +1,5 @@
 """What a node is told: who it is, where its gateway is, what it measures. Checked here, where the
-message reaches whoever typed it, and not on a board without a screen.
+message reaches the user who typed it, and not on a board without a screen.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def check(settings: NodeSettings) -> None:
     """Raises FlashError."""
     name = settings.name.encode()
     if not 0 < len(name) <= NAME_OCTETS_MAX or not settings.name.isprintable():
-        raise _wrong(f"--name: expected 1 to {NAME_OCTETS_MAX} octets, got {settings.name!r}")
+        raise _wrong(f"--name: expected 1 to {NAME_OCTETS_MAX} bytes, got {settings.name!r}")
     topic = settings.topic
     if not 2 < len(topic.encode()) <= TOPIC_OCTETS_MAX or any(sign in topic for sign in "+#\0"):
-        raise _wrong(f"--topic: expected 3 to {TOPIC_OCTETS_MAX} octets without + #, got {topic!r}")
+        raise _wrong(f"--topic: expected 3 to {TOPIC_OCTETS_MAX} bytes without + #, got {topic!r}")
     if not 1 <= settings.interval_s <= INTERVAL_S_MAX:
         raise _wrong(f"--interval: expected 1 to {INTERVAL_S_MAX} seconds")
     if len(settings.gateways) > GATEWAYS_MAX:

@@ -1,6 +1,6 @@
 """UF2: is a file whole, and for this chip? https://github.com/microsoft/uf2
 
-Blocks of 512 octets, each with two magic numbers, its address, its number of so many, and the
+Blocks of 512 bytes, each with two magic numbers, its address, its number of so many, and the
 family of chips that it is for.
 """
 
@@ -21,7 +21,7 @@ _NAMES = {0xE48BFF56: "RP2040", 0xE48BFF59: "RP2350", 0xE48BFF5A: "RP2350 RISC-V
 def check_uf2(octets: bytes, family: int, name: str) -> None:
     """Raises FlashError that says why it cannot be for this chip."""
     if not octets or len(octets) % BLOCK_OCTETS:
-        raise _wrong(name, f"has {len(octets)} octets, no whole number of blocks: is it cut off?")
+        raise _wrong(name, f"has {len(octets)} bytes, no whole number of blocks: is it cut off?")
     families: dict[int, int] = {}
     for number in range(len(octets) // BLOCK_OCTETS):
         found = _family_of(octets, number, name)

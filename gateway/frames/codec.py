@@ -1,12 +1,12 @@
 """One datagram, one frame: finds where the message starts and ends, and who reads it.
 
-Rules: `decode` raises MalformedFrame and nothing else, on any octets. Both length forms are read
-at any size, and the short one is written up to 255 octets. One message per datagram.
+Rules: `decode` raises MalformedFrame and nothing else, on any bytes. Both length forms are read
+at any size, and the short one is written up to 255 bytes. One message per datagram.
 
 Where the spec is silent we are liberal, and `has_trailing_octets` tells those who count or are
-strict: octets after the declared length are not ours to read. Only when the 3-octet form declares
-two octets fewer than there are is the datagram right and the length wrong: Paho's C library forgets
-its two extra length octets when a PUBLISH has 248 octets of payload.
+strict: bytes after the declared length are not ours to read. Only when the 3-byte form declares
+two bytes fewer than there are is the datagram right and the length wrong: Paho's C library forgets
+its two extra length bytes when a PUBLISH has 248 bytes of payload.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def has_trailing_octets(datagram: bytes) -> bool:
-    """Whether octets follow the declared length, which `decode` does not read.
+    """Whether bytes follow the declared length, which `decode` does not read.
 
     Looks at the length alone and never raises; after a length that makes no sense there is nothing.
     All that a forwarder carries is inner message: ask again with that.
@@ -100,12 +100,12 @@ def _bounds(datagram: bytes) -> tuple[int, int]:
     """Where the first field starts and where the message ends, if it is all there."""
     size = len(datagram)
     if size < 2:
-        raise MalformedFrame(f"a message has at least 2 octets, the datagram has {size}")
+        raise MalformedFrame(f"a message has at least 2 bytes, the datagram has {size}")
     declared = datagram[0]
     if declared == 0x01:
         return _LONG_HEAD_OCTETS, _long_end(datagram)
     if declared == 0:
-        raise MalformedFrame("length octet is 0, a message has at least 2 octets")
+        raise MalformedFrame("length byte is 0, a message has at least 2 bytes")
     if datagram[1] == Forwarded.KIND:
         return 2, size
     return 2, _end(declared, datagram[1], size)
@@ -114,11 +114,11 @@ def _bounds(datagram: bytes) -> tuple[int, int]:
 def _long_end(datagram: bytes) -> int:
     size = len(datagram)
     if size < _LONG_HEAD_OCTETS:
-        raise MalformedFrame(f"datagram of {size} octets ends inside its 3-octet length or type")
+        raise MalformedFrame(f"datagram of {size} bytes ends inside its 3-byte length or type")
     declared = datagram[1] << 8 | datagram[2]
     if declared < _LONG_HEAD_OCTETS:
         raise MalformedFrame(
-            f"3-octet length is {declared}, such a message has at least {_LONG_HEAD_OCTETS} octets"
+            f"3-byte length is {declared}, such a message has at least {_LONG_HEAD_OCTETS} bytes"
         )
     if size == declared + 2 and size <= LONG_OCTETS_MAX:
         return size
@@ -128,5 +128,5 @@ def _long_end(datagram: bytes) -> int:
 def _end(declared: int, kind: int, size: int) -> int:
     if declared > size:
         name = _NAMES.get(kind, f"message type 0x{kind:02X}")
-        raise MalformedFrame(f"{name} declares {declared} octets, the datagram has {size}")
+        raise MalformedFrame(f"{name} declares {declared} bytes, the datagram has {size}")
     return declared

@@ -1,4 +1,4 @@
-"""What the fields of MQTT-SN 1.2 messages are made of: ids, codes and the flags octet (5.3).
+"""What the fields of MQTT-SN 1.2 messages are made of: ids, codes and the flags byte (5.3).
 
 Frames carry ids and codes as plain integers, because that is all the air knows: any value decodes,
 and the session gives it one of these types once it has judged it. Only flags are taken apart here.
@@ -14,7 +14,7 @@ MessageId = NewType("MessageId", int)
 
 
 class MalformedFrame(Exception):  # noqa: N818 - what the peer sent, not what we did wrong
-    """A peer sent octets that are no MQTT-SN message. Never our bug, never fatal."""
+    """A peer sent bytes that are no MQTT-SN message. Never our bug, never fatal."""
 
 
 class TopicIdType(IntEnum):
@@ -22,7 +22,7 @@ class TopicIdType(IntEnum):
 
     NORMAL = 0  # a registered id; in SUBSCRIBE and UNSUBSCRIBE a topic name
     PREDEFINED = 1  # an id both sides knew before they met
-    SHORT = 2  # a name of exactly two octets, in the place of the id
+    SHORT = 2  # a name of exactly two bytes, in the place of the id
     RESERVED = 3
 
 
@@ -35,7 +35,7 @@ class ReturnCode(IntEnum):
     NOT_SUPPORTED = 3
 
 
-# The flags octet (5.3.4), highest bit first. QoS bits 11 mean -1.
+# The flags byte (5.3.4), highest bit first. QoS bits 11 mean -1.
 DUP = 0x80
 QOS_MASK = 0x60
 QOS_SHIFT = 5
@@ -48,7 +48,7 @@ _QOS_OF_BITS = (0, 1, 2, -1)
 
 FlagsMeaning = tuple[int, bool, bool, TopicIdType]
 
-# (qos, retain, dup, topic id type) of every flags octet: a look-up of 0.01 us, where calling the
+# (qos, retain, dup, topic id type) of every flags byte: a look-up of 0.01 us, where calling the
 # enum alone costs half a PUBLISH. WILL and CLEAN_SESSION are CONNECT's and change nothing here.
 FLAGS_MEANING: tuple[FlagsMeaning, ...] = tuple(
     (

@@ -1,9 +1,9 @@
 """Forwarder encapsulation (5.5): how a radio bridge carries the messages of many nodes.
 
-`L FE ctrl node-id inner`. The length octet is always one and leaves the inner message out, so this
-is no shape like the others. The inner message stays octets: whoever unwraps it decodes it, and then
-speaks to (bridge, node id). One encapsulation inside another is legal in theory; no bridge sends
-it, and it would have no end, so it is refused.
+`L FE ctrl node-id inner`. The length byte is always one and leaves the inner message out, so this
+is no shape like the others. The inner message stays bytes: the caller that unwraps it decodes it,
+and then speaks to (bridge, node id). One encapsulation inside another is legal in theory; no bridge
+sends it, and it would have no end, so it is refused.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Forwarded:
     @classmethod
     def from_octets(cls, datagram: bytes, start: int, end: int) -> Self:
         if start != 2:
-            raise MalformedFrame("forwarder encapsulation in the 3-octet length form")
+            raise MalformedFrame("forwarder encapsulation in the 3-byte length form")
         length = datagram[0]
         if length < _HEAD_OCTETS:
             raise MalformedFrame(
-                f"forwarder encapsulation declares {length} octets, its smallest has {_HEAD_OCTETS}"
+                f"forwarder encapsulation declares {length} bytes, its smallest has {_HEAD_OCTETS}"
             )
         if length >= end:
             raise MalformedFrame(
-                f"forwarder encapsulation of {length} octets has nothing inside: "
+                f"forwarder encapsulation of {length} bytes has nothing inside: "
                 f"the datagram has {end}"
             )
         inner = datagram[length:end]
@@ -52,7 +52,7 @@ class Forwarded:
     def to_octets(self) -> bytes:
         length = _HEAD_OCTETS + len(self.node_id)
         if length > _LENGTH_MAX:
-            raise ValueError(f"a node id has at most {NODE_ID_OCTETS_MAX} octets")
+            raise ValueError(f"a node id has at most {NODE_ID_OCTETS_MAX} bytes")
         if self.radius & ~_RADIUS_MASK:
             raise ValueError(f"a broadcast radius is 0 to {_RADIUS_MASK}")
         if not self.inner or _is_forwarded(self.inner):

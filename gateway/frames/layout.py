@@ -1,4 +1,4 @@
-"""Octets at fixed places, and the length and type in front of every message (5.2)."""
+"""Bytes at fixed places, and the length and type in front of every message (5.2)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 U8 = "B"
 U16 = "H"
 
-SHORT_OCTETS_MAX = 255  # of a message whose length fits one octet
+SHORT_OCTETS_MAX = 255  # of a message whose length fits one byte
 LONG_OCTETS_MAX = 65_535  # of any message (5.2.1)
 
 OCTETS = tuple(bytes((octet,)) for octet in range(256))
 
 
 class Layout:
-    """The octets at fixed places of a message, big-endian, in order, each with its name."""
+    """The bytes at fixed places of a message, big-endian, in order, each with its name."""
 
     __slots__ = ("ends", "names", "pack", "pack_framed", "size", "unpack_from")
 
     names: tuple[str, ...]
-    ends: tuple[int, ...]  # of each field, in octets from the layout's start
+    ends: tuple[int, ...]  # of each field, in bytes from the layout's start
     size: int
     pack: Callable[..., bytes]
     pack_framed: Callable[..., bytes]  # with length and type in front, for the hot path
@@ -38,7 +38,7 @@ class Layout:
         self.pack_framed = struct.Struct(">BB" + fields).pack
 
     def missing_after(self, octets: int) -> str:
-        """Where a message of too few octets ends: "before its topic id", "inside its topic id"."""
+        """Where a message of too few bytes ends: "before its topic id", "inside its topic id"."""
         where = "before" if not octets or octets in self.ends else "inside"
         return f"{where} its {in_words(self.names[bisect_right(self.ends, octets)])}"
 
@@ -55,5 +55,5 @@ def framed(kind: int, body: bytes) -> bytes:
         return bytes((octets, kind)) + body
     octets += 2
     if octets > LONG_OCTETS_MAX:
-        raise ValueError(f"a message of {octets} octets is over the {LONG_OCTETS_MAX} of MQTT-SN")
+        raise ValueError(f"a message of {octets} bytes is over the {LONG_OCTETS_MAX} of MQTT-SN")
     return struct.pack(">BHB", 0x01, octets, kind) + body

@@ -2,12 +2,12 @@
 
 A reader is given the whole datagram and the bounds in it: `start`, the message's first field, and
 `end`. Nothing is copied before a field is cut out. Numbers in the texts of MalformedFrame are
-octets as on the air, with length and type.
+bytes as on the air, with length and type.
 
 A fixed-size message longer than its layout is malformed, though its front could be read: an
 acknowledgement in a layout that we do not know (MQTT-SN 2.0 has other ones) acknowledges nothing,
 and a guess could release a message that never arrived. Messages that a peer is known to send too
-long have their EXTRA_OCTETS_MAX. Octets after the declared length are another matter, see codec.py.
+long have their EXTRA_OCTETS_MAX. Bytes after the declared length are another matter, see codec.py.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OnAir:
         if not layout.size <= end - start <= layout.size + cls.EXTRA_OCTETS_MAX:
             cls.require_layout(start, end)
             whole = start + layout.size
-            raise MalformedFrame(f"{cls.spec_name()} has {end} octets instead of {whole}")
+            raise MalformedFrame(f"{cls.spec_name()} has {end} bytes instead of {whole}")
         return layout.unpack_from(datagram, start)
 
     @classmethod
@@ -71,7 +71,7 @@ class OnAir:
         if octets < needed:
             where = cls.LAYOUT.missing_after(octets)
             whole = start + needed
-            raise MalformedFrame(f"{cls.spec_name()} ends {where}: {end} of {whole} octets")
+            raise MalformedFrame(f"{cls.spec_name()} ends {where}: {end} of {whole} bytes")
 
 
 class WithTail(OnAir):
@@ -115,7 +115,7 @@ class MessageIdOnly(OnAir):
 class ReplacesWillTopic(OnAir):
     """No topic means "delete the will", and then QoS and retain mean nothing.
 
-    It is sent as the two octets of the spec; the three of clients that send flags all the same
+    It is sent as the two bytes of the spec; the three of clients that send flags all the same
     (Paho's WILLTOPICUPD) decode to the same value.
     """
 

@@ -22,7 +22,7 @@ NAME_BYTES_MAX, PATH_BYTES_MAX = 255, 4095
 PROBE_BYTES = 8192
 
 # What a disk says that fails, was made read-only, or has no room: the folder is right, and may be
-# so again. All else is for the operator to mend first.
+# so again. All else is for the operator to fix first.
 FAILING = frozenset(
     {errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ENXIO, errno.EUCLEAN, errno.ENODEV}
 )

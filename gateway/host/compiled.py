@@ -68,7 +68,7 @@ def folder_name(suffix: str) -> str:
 
 
 def digest(source: Path) -> str:
-    """Of a file's contents: its octets and their CRC-32, for a change that nobody means to hide."""
+    """Of a file's contents: its bytes and their CRC-32, for a change that nobody means to hide."""
     octets = source.read_bytes()
     return f"{len(octets)}-{crc32(octets):08x}"
 

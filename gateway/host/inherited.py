@@ -1,4 +1,4 @@
-"""What a process inherits from whoever started it, made fit before anything else happens.
+"""What a process inherits from the process that started it, made fit before anything else happens.
 
 - A standard stream that is closed: the next file or socket would get its number, and a stray line
   of text would go into it. `/dev/null` takes its place.

@@ -1,7 +1,7 @@
 """What a payload says, as names and values to look at.
 
 A payload may be anything: SenML (RFC 8428) in JSON or CBOR, plain JSON or CBOR, a number
-or a text as it stands; anything else is shown as octets. Whatever it is, this never raises, and
+or a text as it stands; anything else is shown as bytes. Whatever it is, this never raises, and
 what is made of it is bounded: VALUES_MAX values, names and texts of TEXT_LENGTH_MAX.
 """
 
@@ -50,7 +50,7 @@ def values_of(payload: bytes) -> list[Value]:
 
 
 def found_in(payload: bytes) -> list[Value]:
-    """The values alone: nothing for what is none, and only octets to look at."""
+    """The values alone: nothing for what is none, and only bytes to look at."""
     return [value for value, _ in timed_in(payload, VALUES_MAX)]
 
 

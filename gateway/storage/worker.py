@@ -3,7 +3,7 @@
 `concurrent.futures` does the same with a lock and a future of its own for each job, at two to three
 times the price, which readings that come in groups of ten notice.
 
-Full: whoever hands over jobs has one under way at a time.
+Full: the owner has one under way at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Jobs(Protocol):
     def run(self, work: Callable[[Unpack[Given]], R], *given: *Given) -> asyncio.Future[R]: ...
 
     def busy_s(self) -> float:
-        """How long the job takes that is being done; 0 if none is, whoever waits for one."""
+        """How long the job has taken that is being done; 0 if none is."""
         ...
 
     def stop(self) -> None: ...
@@ -81,7 +81,7 @@ class WorkThread:
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():  # whoever waited has been cancelled
+    if future.done():  # the caller has been cancelled
         return
     if error is None:
         future.set_result(result)

@@ -94,7 +94,7 @@ class RawRepl:
             )
             if int(output) != len(chunk):
                 raise BoardError(
-                    f"{name}: wrote {len(chunk)} octets, the board has {output.strip()}"
+                    f"{name}: wrote {len(chunk)} bytes, the board has {output.strip()}"
                 )
 
     def _stop(self) -> None:

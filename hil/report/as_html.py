@@ -134,7 +134,7 @@ def _board(campaign: Campaign, board: Listed, results: Sequence[Result]) -> str:
         return f"{title}<p>{kind}. Not run: {html.escape(why)}</p>"
     heap_used = max(result.numbers["heap_used"] for result in mine)
     heap_size = max(result.numbers["heap_size"] for result in mine)
-    heap = f", at most {heap_used:,.0f} of {heap_size:,.0f} octets of heap" if heap_used else ""
+    heap = f", at most {heap_used:,.0f} of {heap_size:,.0f} bytes of heap" if heap_used else ""
     firmware = next((result.firmware for result in mine if result.firmware), "")
     named = f", firmware <code>{firmware}</code>" if firmware else ""
     return f'{title}<p>{kind}{named}{heap}.</p><div class="wide">{costs(mine)}</div>'

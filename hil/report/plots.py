@@ -1,7 +1,7 @@
 """Plots of a board's runs, as SVG: a row for each scenario, a panel for each question.
 
 How long from the air to the broker (median, 95 of 100, and the longest, on a logarithmic scale);
-how long awake for a reading; how many octets on the air for a reading, up and down.
+how long awake for a reading; how many bytes on the air for a reading, up and down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def costs(results: Sequence[Result]) -> str:
     body = "".join((*_names(results), *_latencies(results), *_awake(results), *_octets(results)))
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
-        f'aria-label="latency, time awake and octets on the air by scenario">{body}</svg>'
+        f'aria-label="latency, time awake and bytes on the air by scenario">{body}</svg>'
     )
 
 
@@ -103,7 +103,7 @@ def _octets(results: Sequence[Result]) -> Iterator[str]:
         for result in results
     ]
     most = _nice(max(up + down for up, down in both))
-    yield _title(2, "On the air for a reading", "octets, dark up, pale down")
+    yield _title(2, "On the air for a reading", "bytes, dark up, pale down")
     yield _axis(_left(2), len(results), "0")
     yield _axis(_left(2) + PANEL, len(results), f"{most:g}")
     for at, (up, down) in enumerate(both):

@@ -10,7 +10,7 @@ from pathlib import Path
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.ports import free_udp_port
 
-_CONNECTED = r"broker \S+ is (there|back)"
+_CONNECTED = "connected to broker "
 
 
 class GatewayProcess(LoggedProcess):

@@ -132,7 +132,7 @@ class Mosquitto:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a loss of power would end the process: no goodbye, nothing saved."""
+        """End it as a loss of power would end the process: no DISCONNECT, nothing saved."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:

@@ -37,7 +37,7 @@ class SmallDisk:
         return self.free_bytes < len(CHUNK)
 
     def fill(self, leave_bytes: int = 0) -> None:
-        """As another program would that writes what it can, beside whoever writes there too."""
+        """As another program would that writes what it can, beside another writer."""
         with (self.path / "somebody-elses").open("ab", buffering=0) as file:
             while self.free_bytes > leave_bytes:
                 try:

@@ -46,7 +46,7 @@ ACTIONS: dict[str, Action] = {
         "the network is bad", marks=(), parameters=(*LASTING, "udp", "serial"), required=("for_s",)
     ),
     "air.burst": Action(
-        "so many octets that come next are anything, as from a motor that starts",
+        "so many bytes that come next are anything, as from a motor that starts",
         marks=(IN_A_BURST,),
         parameters=("octets",),
         required=("octets",),
@@ -121,7 +121,7 @@ ACTIONS: dict[str, Action] = {
         "the board's button", marks=(RESET,), needs=frozenset({Can.RESET}), takes_memory=True
     ),
     "board.soft_reset": Action(
-        "the board's interpreter starts anew",
+        "the board's interpreter starts again",
         marks=(SOFT_RESET,),
         needs=frozenset({Can.SOFT_RESET}),
         takes_memory=True,

@@ -14,7 +14,7 @@ from spark_ingest.cli.with_spark import (
     spark_settings,
 )
 
-HELP = "build rollups anew from bronze, or decode what is in quarantine once more"
+HELP = "build rollups again from bronze, or decode what is in quarantine once more"
 EXAMPLE = "python -m spark_ingest backfill rollups --from 2026-11-01 --to 2026-11-30"
 
 

@@ -57,7 +57,7 @@ class Counters:
         )  # fmt: skip
         self.segments = Counter("tidegate_ingest_segments", "Segments written", registry=registry)
         self.bytes = Counter(
-            "tidegate_ingest_segment_bytes", "Octets of segments written", registry=registry
+            "tidegate_ingest_segment_bytes", "Bytes of segments written", registry=registry
         )
         self.write_seconds = Histogram(
             "tidegate_ingest_write_seconds",

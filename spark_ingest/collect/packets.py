@@ -32,7 +32,7 @@ def packet_extent(data: bytes, start: int) -> tuple[int, int] | None:
         length |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
             return position + 1, position + 1 + length
-    raise BadPacketError("a packet length of more than four octets")
+    raise BadPacketError("a packet length of more than four bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _read(chunk: memoryview) -> object:
             raise
         raise BadPacketError("text that is not UTF-8") from None
     if size != len(chunk):
-        raise BadPacketError(f"a packet of {size} octets that says it has {len(chunk)}")
+        raise BadPacketError(f"a packet of {size} bytes that says it has {len(chunk)}")
     return packet
 
 

@@ -97,7 +97,7 @@ class BrokerConnection:
         delay_s = random.uniform(min(DELAY_S_MIN, self._ceiling_s), self._ceiling_s)
         now = asyncio.get_running_loop().time()
         if reason != self._reason or now >= self._logged_at + LOG_AGAIN_S:
-            log.warning("broker %s is away: %s; trying again", self._where, reason)
+            log.warning("broker %s unreachable: %s (retry in %.1f s)", self._where, reason, delay_s)
             self._reason, self._logged_at = reason, now
         await asyncio.sleep(delay_s)
 
@@ -105,12 +105,12 @@ class BrokerConnection:
         """The broker has accepted us."""
         self._accepted_at = asyncio.get_running_loop().time()
         if self._is_short:
-            self._lasting = asyncio.get_running_loop().call_later(STABLE_S, self._log_there)
+            self._lasting = asyncio.get_running_loop().call_later(STABLE_S, self._log_connected)
         else:
-            self._log_there()
+            self._log_connected()
 
-    def _log_there(self) -> None:
-        log.info("broker %s is %s", self._where, "back" if self._reason else "there")
+    def _log_connected(self) -> None:
+        log.info("connected to broker %s%s", self._where, " again" if self._reason else "")
         self._reason = ""
 
     def write(self, chunk: bytes) -> None:

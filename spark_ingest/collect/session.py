@@ -1,6 +1,6 @@
 """Our side of the collector's MQTT 5 session, without its socket. Pure.
 
-Octets and time come in; packets to write, messages and news go out, in order. It subscribes to
+Bytes and time come in; packets to write, messages and news go out, in order. It subscribes to
 `$share/<group>/<filter>` at QoS 1, and acknowledges a message when it is told that it is durable.
 
 Rule 1: Clean Start 0 and a Session Expiry: what is not acknowledged comes again after a break.
@@ -212,7 +212,7 @@ class CollectorSession:
         return [Transmit(packet.write())]
 
     def receive(self, data: bytes, now: float, unix_us: int) -> list[Effect]:
-        """Octets from the broker, cut anywhere."""
+        """Bytes from the broker, cut anywhere."""
         self._received_at = now
         if self._partial:
             data = self._partial + data

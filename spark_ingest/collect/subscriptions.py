@@ -54,7 +54,7 @@ class Subscriptions:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.error("%s: %s; it is written anew", self._path, error)
+            log.error("%s: %s; it is written again", self._path, error)
         self.former = tuple(each for each in filters if each not in self._wanted)
 
     def begin(self) -> None:

@@ -56,7 +56,7 @@ def contradictions(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyP
         yield (
             ("rotation", "held_bytes_max"),
             f"must hold at least one message of collector.message_bytes_max "
-            f"({settings.collector.message_bytes_max} octets)",
+            f"({settings.collector.message_bytes_max} bytes)",
         )
     yield from _of_broker(settings)
     yield from _of_kafka(settings)

@@ -154,7 +154,7 @@ def file_path() -> Kind:
 
 def topic_filter() -> Kind:
     return Kind(
-        f'a topic filter of at most {FILTER_BYTES_MAX} octets, such as "sensors/+/door"',
+        f'a topic filter of at most {FILTER_BYTES_MAX} bytes, such as "sensors/+/door"',
         lambda raw: raw if isinstance(raw, str) and is_filter(raw) else None,
     )
 

@@ -48,7 +48,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from None
     if len(octets) > FILE_BYTES_MAX:
-        raise ConfigError([f"{path}: expected a file of at most {FILE_BYTES_MAX} octets"])
+        raise ConfigError([f"{path}: expected a file of at most {FILE_BYTES_MAX} bytes"])
     try:
         return octets.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:

@@ -131,7 +131,7 @@ class CollectorSettings:
         MIB,
     )
     keep_payload: bool = key(
-        kinds.boolean(), "Keep the octets of good messages too, not only of those in quarantine",
+        kinds.boolean(), "Keep the bytes of good messages too, not only of those in quarantine",
         False, "they double the size",
     )  # fmt: skip
     clock_ahead_s_max: float = key(
@@ -166,7 +166,7 @@ class RotationSettings:
         kinds.integer(1, 1_000_000), "Messages of a segment; half of receive_max if that is less",
         20_000,
     )  # fmt: skip
-    bytes_max: int = key(kinds.size(KIB, 4096 * MIB), "Octets in memory", 32 * MIB)
+    bytes_max: int = key(kinds.size(KIB, 4096 * MIB), "Bytes in memory", 32 * MIB)
     linger_ms: int = key(
         kinds.integer(1, 3_600_000),
         "How long the first message of a segment waits for others",

@@ -74,7 +74,7 @@ def run_day(folder: Path, lake: Path, devices: int, report: Callable[[str], None
         for gateway in gateways:
             chain.add(gateway)
         for each in (collector, *gateways):
-            each.wait_for(" is there")
+            each.wait_for("connected to broker")
         report("two gateways, mosquitto and a collector are at work")
         sensors = [
             Sensor(f"node-{n + 1}", f"site/{n + 1}/climate", gateways[n % 2].port)
@@ -89,7 +89,7 @@ def run_day(folder: Path, lake: Path, devices: int, report: Callable[[str], None
         report(f"the broker is killed, with {lost_with_broker} readings that it had acknowledged")
         broker.start()
         collector.start()
-        collector.wait_for(" is there", 2)
+        collector.wait_for("connected to broker", 2)
         evening = _deliver(sensors, day, LOST_S[1], DAY_S)
         lighthouse = gateways[1]
         wait_until(

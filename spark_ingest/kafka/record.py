@@ -8,7 +8,7 @@ Names are those of record.COLUMNS, times are Unix microseconds, a payload is bas
 null is left out.
 
 Rule 1: all rows of a message are in one record, so it is there whole or not at all.
-Rule 2: a record has at most `bytes_max` octets of value. A message of more rows than that becomes
+Rule 2: a record has at most `bytes_max` bytes of value. A message of more rows than that becomes
         one row in quarantine, with its payload. That fits: `config.cross_checks` requires it.
 """
 
@@ -84,7 +84,7 @@ def _record(
     value = _value(head, rows, payload)
     is_cut = len(value) > bytes_max
     if is_cut:
-        rows = [_cut(rows, f"{len(value)} octets, a record has at most {bytes_max}")]
+        rows = [_cut(rows, f"{len(value)} bytes, a record has at most {bytes_max}")]
         value = _value(head, rows, payload)
     headers = [VERSION_OF_OURS]
     if "seq" in head:

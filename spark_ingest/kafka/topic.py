@@ -188,7 +188,7 @@ class Topic:
         limit, needed = int(config["max.message.bytes"].value), options.record_bytes_max
         if limit < needed + OVERHEAD_BYTES:
             raise TopicRefusedError(
-                f"the topic {options.topic} takes records of {limit} octets, and "
+                f"the topic {options.topic} takes records of {limit} bytes, and "
                 f"kafka.record_bytes_max is {needed}: set the topic's max.message.bytes to "
                 f"{needed + OVERHEAD_BYTES}, or lower kafka.record_bytes_max and "
                 "collector.message_bytes_max"

@@ -62,7 +62,7 @@ class KafkaWriter:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, AttributeError, TypeError) as error:
-            log.error("%s: %s; it is written anew", self._learned_path, error)
+            log.error("%s: %s; it is written again", self._learned_path, error)
 
     def newest_ids(self, _segments_max: int) -> Iterator[Mapping[str, Encoded]]:
         """Of the records at the end of the topic. What cannot be had now, gateways send again."""

@@ -1,5 +1,5 @@
 """Which form a payload has, and its points. The schema of its topic may say which; else the first
-octet tells: no CBOR that fits a packet begins as JSON does, but for single small numbers.
+byte tells: no CBOR that fits a packet begins as JSON does, but for single small numbers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _cbor(payload: bytes) -> object:
         reason = str(error) or type(error).__name__
         raise UndecodableError(Fault.FORM, f"no CBOR: {reason}") from None
     if stream.read(_TAIL_OCTETS_MAX):
-        raise UndecodableError(Fault.FORM, "octets after the CBOR value")
+        raise UndecodableError(Fault.FORM, "bytes after the CBOR value")
     return decoded
 
 

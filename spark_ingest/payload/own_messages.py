@@ -7,7 +7,7 @@ that nobody measured; so it is acknowledged and left out.
 Rule: what names the client that sent it is a reading, whatever its topic. All tags of readings do,
 those of QoS 0 too; what a gateway says of itself names the gateway alone.
 
-Limits: what is found out of a topic is kept for TOPICS_MAX of them, then found out anew.
+Limits: what is found out of a topic is kept for TOPICS_MAX of them, then found out again.
 """
 
 from __future__ import annotations

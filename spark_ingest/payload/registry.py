@@ -6,11 +6,11 @@ only that value.
 
 Fields that it does not name are *learned*: the first value decides kind and unit, and a later one
 that differs goes to quarantine. So schemas grow, and never change: a field that must change gets a
-new name, or its old one is declared anew in the configuration, which overrides what was learned.
+new name, or its old one is declared again in the configuration, which overrides what was learned.
 What was learned is in the footer of every segment and comes back from the newest one.
 
 Limits: FIELDS_MAX learned fields of a schema; the values of further ones are taken unchecked. The
-schemas of TOPICS_MAX topics are remembered; then they are looked up anew.
+schemas of TOPICS_MAX topics are remembered; then they are looked up again.
 """
 
 from __future__ import annotations

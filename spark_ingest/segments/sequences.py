@@ -1,7 +1,7 @@
 """Which sequences of a gateway's epoch are there: sets of numbers as bits, in blocks.
 
 Readings come without holes but for those that other collectors have, so bits are the shortest form:
-about a quarter of an octet for each. Numbers far apart, which only a stranger sends, cost
+about a quarter of a byte for each. Numbers far apart, which only an unknown peer sends, cost
 a block each and not all the bits between them.
 """
 

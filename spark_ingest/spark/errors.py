@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_RESTARTED = "was started anew, or has given our session up; start this again"
+_RESTARTED = "was started again, or has given our session up; start this again"
 _SERVER_IS = {
     "StatusCode.UNAVAILABLE": "does not answer any more; start this again when it does",
     "INVALID_HANDLE.SESSION_": _RESTARTED,

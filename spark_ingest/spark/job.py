@@ -4,7 +4,7 @@
 
 Streaming is here only. One query fills all tables, from one checkpoint, so that a reading is never
 in some of them for long. It ends on request, or with the first error that Spark's own
-retries do not cure; whoever supervises it starts it again, and nothing is lost or repeated by that.
+retries do not cure; its supervisor starts it again, and nothing is lost or repeated by that.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OF_KAFKA = {
     "org.apache.kafka.common.errors.TimeoutException": "Kafka does not answer; start it again "
     "when it does",
     "not available in Kafka any more": "records are gone from the topic that were not read yet: "
-    "for a topic that was made anew move tables and checkpoint away; else set "
+    "for a topic that was made again move tables and checkpoint away; else set "
     "spark.goes_on_without_lost_segments, which leaves a gap",
 }
 

@@ -69,7 +69,7 @@ class Pipeline:
                 raise TableError(
                     f"{self._tables[each.name].folder} has batches up to {version}, and "
                     f"{checkpoint.folder} says that {done} are written. Bring the table back, or "
-                    "move all tables and the checkpoint away to build them anew from the segments"
+                    "move all tables and the checkpoint away to build them again from the segments"
                 )
 
     def write(self, rows: DataFrame, batch: int) -> None:

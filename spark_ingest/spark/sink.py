@@ -12,7 +12,7 @@ Options
     path          the table's folder, which workers and driver see under one path
     checkpointLocation    of streams, as always; made durable before a commit, if it is a folder
     appId         of streams: who writes, one for each checkpoint. Another checkpoint that writes to
-                  the same table has another; one that begins anew with the old name would have its
+                  the same table has another; one that begins again with the old name would have its
                   first batches taken for replays and left out
     txnAppId,     of batches, both or neither: the same for `foreachBatch`, as Delta calls them
     txnVersion

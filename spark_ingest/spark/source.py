@@ -14,7 +14,7 @@ Options
     path                  the lake, a folder; or what `load` is given
     maxRowsPerTrigger     of one batch, default 1,000,000; at least one segment
     maxFilesPerTrigger    segments of one batch
-    maxBytesPerTrigger    octets of segments of one batch
+    maxBytesPerTrigger    bytes of segments of one batch
     partitions            tasks of one batch, if it is large; default: cores of this machine
     rowsPerPartition      of one task, about; default 50,000 to 500,000, as `partitions` has it
     failOnDataLoss        whether a lost segment ends the query, default true

@@ -89,7 +89,7 @@ class Upkeep:
         return sum(table.vacuum(older_than_h) for table in tables.values())
 
     def audit(self, options: audit.SilenceOptions) -> dict[str, Table]:
-        """The tables of the audit, made anew."""
+        """The tables of the audit, made again."""
         arrived = audit.arrived(self.frame(BRONZE), self.frame(QUARANTINE)).persist()
         found = {
             GAPS: audit.gaps(arrived),

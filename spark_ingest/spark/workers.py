@@ -117,7 +117,7 @@ class Question:
 
 
 def lacking(error: Exception) -> str:
-    """In what Spark says of a task that failed: what can be mended."""
+    """In what Spark says of a task that failed: what can be fixed."""
     text = str(error)
     if (found := _NO_MODULE.search(text)) is not None:
         return f"No module named {found[1]!r}: {_PACKAGES}"

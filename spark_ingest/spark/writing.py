@@ -1,8 +1,8 @@
 """Rows to several Delta tables in one pass over them: files in the workers, commits in the driver.
 
-One job for each batch, whose result is the list of files, and whoever has the list commits. Spark's
-own way to write from Python would be a job and a new process for each table, which a batch of every
-few seconds would feel.
+One job for each batch, whose result is the list of files, and the one that has the list commits.
+Spark's own way to write from Python would be a job and a new process for each table, which a batch
+of every few seconds would feel.
 """
 
 from __future__ import annotations

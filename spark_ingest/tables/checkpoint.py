@@ -69,7 +69,7 @@ class Checkpoint:
             if self.last_batch is not None:
                 raise CheckpointError(
                     f"{path} is gone, which says under what name tables were written. Bring it "
-                    "back, or move checkpoint and tables away to build both anew"
+                    "back, or move checkpoint and tables away to build both again"
                 ) from None
             name = str(uuid.uuid4())
             self._disk.replace(path, f"{name}\n".encode())
@@ -128,7 +128,7 @@ class Checkpoint:
     def _damaged(self, batch: int, error: Exception) -> CheckpointError:
         return CheckpointError(
             f"{self.folder}/offsets/{batch} is not what Spark and gwlog write: {error!r}; "
-            "bring the checkpoint back from a backup, or build it and the tables anew"
+            "bring the checkpoint back from a backup, or build it and the tables again"
         )
 
 

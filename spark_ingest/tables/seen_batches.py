@@ -46,7 +46,7 @@ class SeenBatches:
             raise CheckpointError(
                 f"{path} does not say what was read before batch {batch} ({error!r}), and without "
                 "it readings would be there twice. Bring it back from a backup, or move checkpoint "
-                "and tables away to build both anew from the topic"
+                "and tables away to build both again from the topic"
             ) from None
 
     def keep(self, batch: int, seen: Seen) -> None:

@@ -3,7 +3,7 @@
     <lake>/tables/<name>/           Delta, each of them readable without Spark
     <lake>/checkpoints/<query>/     how far the query is that fills them
 
-`bronze` has every good value once, `quarantine` what cannot be trusted, with its octets. Rollups
+`bronze` has every good value once, `quarantine` what cannot be trusted, with its bytes. Rollups
 hold *partial* rows: each batch adds some, and those of one key are merged by the reader, or for
 good by `compact`. That is why nothing is ever too late for them.
 """

@@ -1,4 +1,4 @@
-"""HTTP as octets, so that a test can be as wrong as it wants."""
+"""HTTP as bytes, so that a test can be as wrong as it wants."""
 
 from __future__ import annotations
 

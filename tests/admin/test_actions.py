@@ -251,7 +251,7 @@ def test_a_body_beyond_the_limit_is_refused_unread(run: Run) -> None:
             fits = b'{"minutes": 5}'.ljust(BODY_BYTES_MAX)
             assert (await post(server, "/api/actions/permit", fits, **headers)).status == 200
             answer = await post(server, "/api/actions/permit", fits + b" ", **headers)
-            assert (answer.status, "at most 163840 octets" in answer.json["error"]) == (413, True)
+            assert (answer.status, "at most 163840 bytes" in answer.json["error"]) == (413, True)
             large = await post(server, "/api/actions/permit", fits * 4, **headers)
             assert large.status == 413
 

@@ -35,7 +35,7 @@ from gateway.frames import Pingresp
 from tests.admin.conftest import Log
 from tests.admin.example import ELSEWHERE, GREENHOUSE, PEER, Clock, eventful_news, news
 
-MALFORMED = Dropped(Reason.MALFORMED, None, "length 9, octets 3", PEER)
+MALFORMED = Dropped(Reason.MALFORMED, None, "length 9, bytes 3", PEER)
 
 LINES = [
     (
@@ -60,8 +60,7 @@ LINES = [
     ),
     (
         MALFORMED,
-        "<6>INFO  tidegate.client dropped malformed peer=192.0.2.7:1883 "
-        "detail='length 9, octets 3'",
+        "<6>INFO  tidegate.client dropped malformed peer=192.0.2.7:1883 detail='length 9, bytes 3'",
     ),
     (
         Dropped(Reason.OUTBOX_FULL, GREENHOUSE, "100 messages", count=3),
@@ -197,7 +196,7 @@ def test_a_flood_costs_a_few_lines_and_then_one_with_its_number(log: Log) -> Non
     told.flush()
     assert log.read() == [
         "<6>INFO  tidegate.client dropped malformed: 995 more in 10 s, the last of them "
-        "peer=192.0.2.7:1883 detail='length 9, octets 3'"
+        "peer=192.0.2.7:1883 detail='length 9, bytes 3'"
     ]
     assert told.dropped[Reason.MALFORMED] == 1000
 

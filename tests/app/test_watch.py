@@ -72,6 +72,7 @@ def hang(loop: VirtualLoop) -> None:
     put_in(loop, _job_s=lambda: 1e9)
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_reading_that_waits_for_the_disk_is_found(is_lost: bool) -> None:
     gateway = WatchedGateway(Acknowledge.JOURNAL)
@@ -89,6 +90,7 @@ def test_a_reading_that_waits_for_the_disk_is_found(is_lost: bool) -> None:
     )
 
 
+@pytest.mark.guarantee("9")
 def test_a_reading_whose_outcome_is_lost_is_ours_though_others_go_on() -> None:
     gateway = WatchedGateway(Acknowledge.JOURNAL)
     gateway.join(b"s1", b"s2")
@@ -110,6 +112,7 @@ def test_a_reading_whose_outcome_is_lost_is_ours_though_others_go_on() -> None:
     assert "journal_stalled" not in gateway.history
 
 
+@pytest.mark.guarantee("9")
 def test_a_state_disk_that_hangs_is_found_and_an_answer_does_not_wait_for_it() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1")
@@ -137,6 +140,7 @@ def test_a_subscription_that_a_hanging_disk_does_not_take_is_refused_and_told_be
     assert "answer_overdue" not in gateway.found
 
 
+@pytest.mark.guarantee("9")
 def test_a_lost_wake_up_of_the_state_store_is_ours() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1")
@@ -148,6 +152,7 @@ def test_a_lost_wake_up_of_the_state_store_is_ours() -> None:
     assert gateway.watch.fault() is not None
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize(
     ("asked", "name"),
     [
@@ -167,6 +172,7 @@ def test_an_answer_that_is_never_released_is_ours(asked: Frame, name: str) -> No
     assert_found_in_time(gateway, name, Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_message_that_is_never_released_is_ours() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1")
@@ -178,6 +184,7 @@ def test_a_message_that_is_never_released_is_ours() -> None:
     assert_found_in_time(gateway, "delivery_stalled", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_pubcomp_that_the_journal_holds_is_owed() -> None:
     gateway = WatchedGateway(Acknowledge.JOURNAL)
     gateway.join(b"s1")
@@ -190,6 +197,7 @@ def test_pubcomp_that_the_journal_holds_is_owed() -> None:
 # The broker
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_broker_that_acknowledges_nothing_is_found(qos: int) -> None:
     gateway = WatchedGateway()
@@ -226,6 +234,7 @@ def test_a_pubrec_that_is_never_on_record_waits_for_the_journal() -> None:
     assert_found_in_time(gateway, "uplink_stalled", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_place_in_the_window_that_is_never_freed_is_ours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -242,6 +251,7 @@ def test_a_place_in_the_window_that_is_never_freed_is_ours(
     assert_found_in_time(gateway, "uplink_stalled", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_reading_that_could_go_and_does_not_is_ours() -> None:
     gateway = WatchedGateway(Acknowledge.UPSTREAM)
     gateway.join(b"s1")
@@ -255,6 +265,7 @@ def test_a_reading_that_could_go_and_does_not_is_ours() -> None:
     assert_found_in_time(gateway, "uplink_stalled", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_connection_that_never_takes_bytes_again_is_found() -> None:
     gateway = WatchedGateway(Acknowledge.UPSTREAM)
     gateway.join(b"s1")
@@ -266,6 +277,7 @@ def test_a_connection_that_never_takes_bytes_again_is_found() -> None:
     assert gateway.found == {}
 
 
+@pytest.mark.guarantee("9")
 def test_a_reading_that_no_queue_has_is_owed_by_us() -> None:
     gateway = WatchedGateway(Acknowledge.UPSTREAM)
     gateway.join(b"s1")
@@ -276,6 +288,7 @@ def test_a_reading_that_no_queue_has_is_owed_by_us() -> None:
     assert "PUBACK or PUBREC of message id 7 is owed, of s1" in (gateway.watch.check() or "")
 
 
+@pytest.mark.guarantee("9")
 def test_a_broker_that_does_not_answer_subscribe_is_found_with_who_waits() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1")
@@ -313,6 +326,7 @@ def test_a_backlog_that_is_never_read_is_found() -> None:
     assert_found_in_time(gateway, "backlog_stalled", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_backlog_on_a_disk_that_hangs_is_the_disks() -> None:
     gateway = queued()
     hang(gateway.host._loop)
@@ -336,6 +350,7 @@ def test_a_backlog_that_cannot_be_read_is_the_disks_whatever_is_written_meanwhil
     assert gateway.history == {"backlog_stalled": {Cause.DISK}}
 
 
+@pytest.mark.guarantee("9")
 def test_a_backlog_that_nobody_asks_for_is_ours() -> None:
     gateway = queued()
     put_in(gateway.engine.uplink, read_more=lambda: [])
@@ -353,6 +368,7 @@ def test_a_backlog_that_is_read_and_does_not_come_back_is_ours() -> None:
 # Timers, and messages to sensors
 
 
+@pytest.mark.guarantee("9")
 def test_a_timer_that_is_not_set_again_is_found() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1", keep_alive_s=10)
@@ -363,6 +379,7 @@ def test_a_timer_that_is_not_set_again_is_found() -> None:
     assert gateway.found["timer_overdue"] is Cause.INSIDE
 
 
+@pytest.mark.guarantee("9")
 def test_a_session_whose_timer_is_in_no_list_is_found() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1", keep_alive_s=10)
@@ -372,6 +389,7 @@ def test_a_session_whose_timer_is_in_no_list_is_found() -> None:
     assert "a timer is overdue, of s1" in (gateway.watch.check() or "")
 
 
+@pytest.mark.guarantee("9")
 def test_a_message_that_nothing_sends_is_found() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1")
@@ -385,6 +403,7 @@ def test_a_message_that_nothing_sends_is_found() -> None:
     assert_found_in_time(gateway, "delivery_stalled", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_sleeper_that_is_awake_and_gets_no_answer_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -398,6 +417,7 @@ def test_a_sleeper_that_is_awake_and_gets_no_answer_is_found(
     assert_found_in_time(gateway, "answer_overdue", Cause.INSIDE)
 
 
+@pytest.mark.guarantee("9")
 def test_a_will_that_is_nowhere_is_found() -> None:
     gateway = WatchedGateway()
     gateway.lose_broker()
@@ -415,6 +435,7 @@ def test_a_will_that_is_nowhere_is_found() -> None:
 # When it counts, and what is logged
 
 
+@pytest.mark.guarantee("9")
 def test_time_in_which_the_process_did_not_run_does_not_count() -> None:
     gateway = WatchedGateway(Acknowledge.JOURNAL)
     gateway.join(b"s1")

@@ -95,6 +95,7 @@ def test_a_disk_that_refuses_everything_is_not_stuck(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.guarantee("9")
 def test_datagrams_that_nobody_reads_are_seen() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
@@ -113,6 +114,7 @@ def test_datagrams_that_nobody_reads_are_seen() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_connection_that_nobody_keeps_is_seen(ends: bool) -> None:
     async def story() -> None:

@@ -48,6 +48,8 @@ def main(words: Sequence[str]) -> int:
     except KeyError as error:
         names = " ".join(row.name for row in (*MATRIX, *TUNED))
         parser.error(f"no run begins with {error.args[0]!r}; there are: {names}")
+    if asked.keep_awake and asked.write_docs:
+        parser.error("--write-docs is for processors that sleep as usual")
     # A benchmark that is told to end must still stop what it started.
     signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -111,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run there")
     parser.add_argument(
-        "--write-docs", action="store_true", help="write the tables into docs/performance.md"
+        "--write-docs", action="store_true", help="write two tables into docs/performance.md"
     )
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 when a goal is missed or unclear"
@@ -164,8 +166,7 @@ def _tell(rows: list[Row], machine: Machine, asked: argparse.Namespace, command:
         }
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
     if asked.write_docs:
-        name = document.AWAKE if asked.keep_awake else "bench"
-        document.write_section(tables.section(rows, machine, command), name)
+        document.write_section(tables.section(rows, machine, command), "bench")
 
 
 def _exit_code(rows: Sequence[Row], *, goals_count: bool) -> int:

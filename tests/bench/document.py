@@ -9,7 +9,7 @@ from tests.bench.gateway_process import PROJECT_DIR
 DOCUMENT = PROJECT_DIR / "docs" / "performance.md"
 IMAGES = "images"  # beside the document
 SECTIONS = ("bench", "load-curve", "growth", "where", "sleepers")
-AWAKE = "bench-awake"  # the matrix with processors that do not sleep
+LINES_MAX = 150
 
 
 class DocumentError(Exception):
@@ -41,8 +41,3 @@ def write_section(
         raise DocumentError(f"{path}: {error}") from error
     for file, drawing in (plots or {}).items():
         (path.parent / IMAGES / file).write_text(drawing)
-
-
-def image(file: str, text: str) -> str:
-    """For Markdown; `text` says what a reader sees who sees no images."""
-    return f"![{text}]({IMAGES}/{file})"

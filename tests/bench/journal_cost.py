@@ -43,7 +43,7 @@ class Cost:
 
 
 def new_reading(position: int) -> Reading:
-    """A reading of 100 octets: client id 10, topic 20."""
+    """A reading of 100 bytes: client id 10, topic 20."""
     return Reading(
         client_id=ClientId(f"sensor-{position % 1000:03d}"),
         topic="plant/zone-4/climate",
@@ -155,8 +155,8 @@ def main() -> None:
     base = Path(tempfile.mkdtemp(prefix="journal-cost-", dir=options.folder))
     out = sys.stdout
     try:
-        out.write("readings of 100 octets, client id of 10, topic of 20; finished a group later\n")
-        out.write(" group     records/s    store us      CPU us  octets given   on device")
+        out.write("readings of 100 bytes, client id of 10, topic of 20; finished a group later\n")
+        out.write(" group     records/s    store us      CPU us  bytes given   on device")
         out.write("  syncs/group\n")
         for group in GROUPS:
             records = min(options.records, group * 2000)

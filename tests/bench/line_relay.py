@@ -41,7 +41,7 @@ class _QuickFraming(LineFraming):
 
 
 class _Pace:
-    """Octets on their way, one frame after the other."""
+    """Bytes on their way, one frame after the other."""
 
     def __init__(self, octets_per_s: float | None) -> None:
         self._octets_per_s = octets_per_s

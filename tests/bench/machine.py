@@ -32,8 +32,8 @@ class Machine:
     kept_awake: bool = False  # its processors, while it was measured
 
     def told(self, command: str) -> str:
-        """In three lines, for what was measured with this command."""
-        return "\n".join(
+        """For what was measured with this command."""
+        return " ".join(
             [
                 f"Measured on {self.measured_on} with `{command}`, revision `{self.revision}`.",
                 f"{self.processor}, {self.cores} cores{' kept awake' if self.kept_awake else ''}, "
@@ -44,6 +44,13 @@ class Machine:
                 f"{self.mosquitto} with its default configuration, generator built "
                 f"by gcc {self.compiler} -O2.",
             ]
+        )
+
+    def told_in_short(self, command: str) -> str:
+        """For a part that is measured beside the matrix."""
+        return (
+            f"Measured on {self.measured_on} with `{command}`, revision `{self.revision}`; "
+            f"{self.processor}, {self.cores} cores."
         )
 
 

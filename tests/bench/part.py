@@ -14,7 +14,7 @@ from hil.rig.mosquitto import BrokerError, find_mosquitto
 from tests.bench import document, generator
 from tests.bench.machine import Machine, this_machine
 from tests.bench.measurement import MeasurementError
-from tests.bench.table import Table
+from tests.bench.table import Table, wrapped
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -31,11 +31,16 @@ class Result:
     # Drawings by the names of their files, and what each shows.
     plots: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    # What the document has, where that is less than all tables.
+    summary: Table | None = None
 
     def as_markdown(self, machine: Machine, command: str) -> str:
-        images = [document.image(file, text) for file, (text, _) in self.plots.items()]
-        tables = [table.as_markdown() for table in self.tables]
-        return "\n\n".join([machine.told(command), *self.remarks, *images, *tables])
+        """One paragraph, with links to the plots, and one table."""
+        table = self.summary or self.tables[0]
+        links = [f"[{text}]({document.IMAGES}/{file})" for file, (text, _) in self.plots.items()]
+        plots = [f"Drawn: {', '.join(links)}."] if links else []
+        facts = [f"**{table.title}.**", machine.told_in_short(command), *self.remarks, *plots]
+        return f"{wrapped(' '.join(facts))}\n\n{table.as_markdown()}"
 
     def as_text(self) -> str:
         return "\n\n".join([*(table.as_text() for table in self.tables), *self.remarks]) + "\n"
@@ -50,7 +55,7 @@ def parser(module: str, description: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--write-docs",
         action="store_true",
-        help="write tables and plots into docs/performance.md and docs/images",
+        help="write plots and a table into docs/performance.md and docs/images",
     )
     return made
 
@@ -92,7 +97,7 @@ def run(
 
 def command(module: str, words: Sequence[str]) -> str:
     """As the document tells it: where somebody kept the figures is nobody else's."""
-    told = list(words)
+    told = [word for word in words if word != "--write-docs"]
     for at, word in reversed(list(enumerate(told))):
         if word == "--json":
             del told[at : at + 2]

@@ -83,7 +83,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, metavar="N")
     rounds = parser.parse_args().rounds
     out = sys.stdout
-    out.write("framing  octets    wrap   alone    many  pieces   noise   full line\n")
+    out.write("framing  bytes    wrap   alone    many  pieces   noise   full line\n")
     for kind in KINDS:
         for octets in SIZES:
             *costs, percent = costs_us(kind, octets, rounds)

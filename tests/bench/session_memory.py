@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=SESSIONS, metavar="N")
     count = parser.parse_args().sessions
     for what, says in (("caller", calls), ("active", connects), ("asleep", falls_asleep)):
-        sys.stdout.write(f"{what:8} {bytes_for(says, count):8.0f} octets\n")
+        sys.stdout.write(f"{what:8} {bytes_for(says, count):8.0f} bytes\n")
     return 0
 
 

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
@@ -260,9 +260,9 @@ def table(nights: dict[str, Night]) -> Table:
         ("", *nights, "goal"),
         (
             line("joined and asleep, clients a second", lambda n: number(n.joined_per_s, 0)),
-            line("said again meanwhile", lambda n: f"{n.repeats}"),
+            line("frames repeated meanwhile", lambda n: f"{n.repeats}"),
             line(
-                "memory of the process for each, octets",
+                "memory of the process for each, bytes",
                 lambda n: _judged(n.octets_each, n.octets_each <= OCTETS_EACH_MAX, 0),
                 f"at most {OCTETS_EACH_MAX:,}",
             ),
@@ -281,10 +281,10 @@ def table(nights: dict[str, Night]) -> Table:
                 lambda n: number(n.woken_s * 1000, 1),
             ),
             line(
-                "stopped and started: until somebody is answered, s", lambda n: f"{n.restart_s:.2f}"
+                "stopped and started: until a client is answered, s", lambda n: f"{n.restart_s:.2f}"
             ),
             line(
-                "CPU while all sleep, right after that, % of a core",
+                "CPU while all sleep, right after the restart, % of a core",
                 lambda n: number(n.idle_after_restart_percent, 2),
             ),
             line("memory of the whole process then, MiB", lambda n: number(n.mib_after_restart, 1)),
@@ -297,7 +297,10 @@ def _judged(value: float, is_met: bool, decimals: int) -> str:
 
 
 def result(nights: dict[str, Night]) -> part.Result:
-    return part.Result((table(nights),), {kind: asdict(night) for kind, night in nights.items()})
+    whole = table(nights)
+    judged = replace(whole, lines=tuple(line for line in whole.lines if line[-1] != NOTHING))
+    figures = {kind: asdict(night) for kind, night in nights.items()}
+    return part.Result((whole,), figures, summary=judged)
 
 
 def _measure(asked: argparse.Namespace) -> part.Result:

@@ -1,8 +1,10 @@
 """A table as text for the terminal and as Markdown for docs/performance.md, from the same cells."""
 
 from dataclasses import dataclass
+from textwrap import fill
 
 NOTHING = "–"
+COLUMNS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,15 @@ class Table:
         return "\n".join([self.title, *drawn])
 
     def as_markdown(self) -> str:
+        """Without the title: the document has headings of its own."""
         rule = tuple("---" if column == 0 else "---:" for column in range(len(self.header)))
         drawn = [f"| {' | '.join(line)} |" for line in (self.header, rule, *self.lines)]
-        return "\n".join([f"### {self.title}", "", *drawn])
+        return "\n".join(drawn)
+
+
+def wrapped(text: str) -> str:
+    """As .ci/wrap.py wraps it."""
+    return fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def number(value: float | None, decimals: int) -> str:

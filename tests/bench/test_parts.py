@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from gateway.frames import Puback
-from tests.bench import everything, growth, load_curve, part, sleepers, where
+from tests.bench import everything, growth, load_curve, part, sleepers, tables, where
 from tests.bench.crowd import CLIENTS_OF_MANY, Crowd
-from tests.bench.document import SECTIONS
+from tests.bench.document import DOCUMENT, LINES_MAX, SECTIONS, with_section
 from tests.bench.machine import Machine
 from tests.bench.measurement import MeasurementError
 from tests.bench.row import Row
-from tests.bench.scenarios import MATRIX
+from tests.bench.scenarios import MATRIX, Kind
 from tests.bench.table import Table
-from tests.bench.test_measurement import process, times, traffic
+from tests.bench.test_measurement import outage, process, restart, storm, times, traffic, waking
 from tests.bench.test_tables import MACHINE
 from tests.bench.timed_gateway import LOOP, METHODS, PARTS, Clocks
 
@@ -175,7 +175,7 @@ def test_sleepers_are_judged_beside_their_figures() -> None:
     (table,) = sleepers.result({"plain": night, "own": night}).tables
     assert table.title == "100,000 sleepers"
     lines = {line[0]: line[1:] for line in table.lines}
-    assert lines["memory of the process for each, octets"] == (
+    assert lines["memory of the process for each, bytes"] == (
         "2,671 (FAIL)",
         "2,671 (FAIL)",
         "at most 2,048",
@@ -193,7 +193,7 @@ def found() -> part.Result:
 def test_a_section_has_machine_remarks_plots_and_tables(found: part.Result) -> None:
     machine: Machine = MACHINE
     text = found.as_markdown(machine, "python -m tests.bench.load_curve")
-    facts = ["`python -m tests.bench.load_curve`", "Said.", "![numbers](images/n.svg)", "| one |"]
+    facts = ["**Numbers.**", "`python -m tests.bench.load_curve`", "Said.", "[numbers]", "| one |"]
     assert [text.index(fact) for fact in facts] == sorted(text.index(fact) for fact in facts)
 
 
@@ -269,3 +269,47 @@ def test_times_of_a_step_are_counted_on_the_load_curve() -> None:
         Row(load_curve.scenario(1000), [traffic(end_to_end_us=times(), acknowledge_us=times())])
     ]
     assert "no rate has more" in load_curve.remarks(rows)[0]
+
+
+def test_a_run_of_everything_leaves_the_document_short() -> None:
+    """All rows, each with figures that miss its goals."""
+    slow = traffic(gateway=process(900.0), lost=3, duplicates=2)
+    by_kind = {Kind.OUTAGE: outage(), Kind.RESTART: restart(), Kind.STORM: storm()}
+    by_kind |= {Kind.WAKING: waking()}
+    rows = [Row(one, [by_kind.get(one.kind, slow)]) for one in MATRIX]
+    loads = [Row(load_curve.scenario(rate), [slow]) for rate in load_curve.RATES]
+    sizes = [
+        growth.Curve(f"a cost, number {number}", f"by {number % 3}", ((10, 1.0), (100, 9.0)))
+        for number in range(6)
+    ]
+    parts = dict.fromkeys(where.SAID, 1.0)
+    splits = [where.Split(one, parts, 4.0, 1.0, 3.0, 1.5, per_look=20.0) for one in MATRIX]
+    night = sleepers.Night(100_000, 8000.0, 0, 2671.4, 1, 0.05, 500, 0.008, 4.4, 1.4, 250.0)
+    sections = {
+        "bench": tables.section(rows, MACHINE, "python -m tests.bench"),
+        "load-curve": load_curve.result(loads).as_markdown(MACHINE, "load_curve"),
+        "growth": growth.result(sizes).as_markdown(MACHINE, "growth"),
+        "where": where.result({"a message": splits}, "compiled").as_markdown(MACHINE, "where"),
+        "sleepers": sleepers.result({"a": night, "b": night}).as_markdown(MACHINE, "sleepers"),
+    }
+    assert tuple(sections) == SECTIONS
+    text = DOCUMENT.read_text()
+    for name, section in sections.items():
+        text = with_section(text, section, name)
+    assert len(text.splitlines()) <= LINES_MAX
+
+
+def test_the_document_has_the_parts_of_some_rows_by_group() -> None:
+    rows = {row.name: row for row in MATRIX}
+    parts = dict.fromkeys(where.SAID, 1.0)
+    split = where.Split(rows["qos1-up-100"], parts, 40.0, 1.0, 30.0, 1.5, per_look=20.0)
+    other = where.Split(rows["qos0-up-1000"], parts, 40.0, 1.0, 30.0, 1.5, per_look=20.0)
+    drawn = where.result({"a message": [split, other]}, "compiled").summary
+    assert drawn is not None
+    assert drawn.header == ("part", "QoS 1 up, 100 clients")
+    assert ("kernel", "3.00") in drawn.lines
+    assert ("engine", "3.00") in drawn.lines
+    assert drawn.lines[-2:] == (
+        ("the gateway as it is run (compiled)", "30.00"),
+        ("of that in the kernel", "1.50"),
+    )

@@ -46,8 +46,6 @@ def test_a_table_is_aligned_in_text_and_ruled_in_markdown() -> None:
         "thousand  1,000",
     ]
     assert table.as_markdown().splitlines() == [
-        "### Numbers",
-        "",
         "| run | n |",
         "| --- | ---: |",
         "| one | 1 |",
@@ -208,13 +206,13 @@ def test_beside_yardsticks_goals_are_judged_as_on_the_machine_that_they_were_set
     assert told[one, "gateway CPU at most 1.5 times mosquitto's"] == ("pass", NOTHING)
     assert told[two, "gateway CPU at most 24 µs"] == ("FAIL", "24.50 µs: FAIL")
     assert told[two, "at least 20,000 messages a second"] == ("FAIL", "10,000/s: FAIL")
-    assert "2.00 times as quick by mosquitto alone, 4.00 times" in tables.section(rows, MACHINE, "")
-    assert "as quick as" not in tables.section(rows[:3], MACHINE, "")
+    assert tables.tables(rows[:3])[-1].header[-1] == "outcome"
 
 
 def test_the_section_tells_machine_versions_and_command() -> None:
     rows = [measured("qos1-up-100", traffic(), traffic(), traffic())]
     text = tables.section(rows, MACHINE, "python -m tests.bench --repeats 3")
+    text = " ".join(text.split())
     for fact in (
         "2026-11-21",
         "`python -m tests.bench --repeats 3`",
@@ -233,7 +231,7 @@ def test_progress_says_the_figures_of_one_run() -> None:
         "5,000/s, gateway 10.00 µs, mosquitto 4.00 µs, 0 lost"
     )
     assert tables.progress(measured("outage-200", outage())) == (
-        "PUBACK 1.00 / 3.00 ms meanwhile, drained at 80,000/s, 0 lost"
+        "PUBACK 1.00 / 3.00 ms meanwhile, drained at 80,000/s, 0 lost, 0 twice"
     )
     assert tables.progress(measured("restart-10000", restart())) == "first PUBACK after 0.750 s"
     assert tables.progress(measured("storm-1000", storm())) == ("998 of 1,000 connected in 0.500 s")

@@ -64,6 +64,8 @@ SENT: Mapping[str, Mapping[str, tuple[Frame, ...]]] = {
         "qos1-down-1000": (Publish(1, 1, bytes(64), 1),),
     },
 }
+# What the document shows.
+SUMMARY = ("qos1-up-100", "qos2-up-100", "qos0-up-100", "qos1-down-100")
 SAID = {
     "recvmmsg": "kernel: `recvmmsg`, datagrams in",
     "sendmmsg": "kernel: `sendmmsg`, datagrams out",
@@ -185,6 +187,27 @@ def table(title: str, splits: Sequence[Split], form: str) -> Table:
     return Table(title, ("part", *header), tuple(lines))
 
 
+def summary(splits: Sequence[Split], form: str) -> Table:
+    """Parts that belong together in one line, of some rows."""
+    shown = [each for each in splits if each.scenario.name in SUMMARY]
+    names = dict.fromkeys(said.partition(":")[0] for said in SAID.values())
+    groups = [name for name in names if any(_sum_of(name, each) >= 0.01 for each in shown)]
+    lines = [(group, *(number(_sum_of(group, each), 2) for each in shown)) for group in groups]
+    lines += [
+        (f"the gateway as it is run ({form})", *(number(each.as_run, 2) for each in shown)),
+        ("of that in the kernel", *(number(each.as_run_in_kernel, 2) for each in shown)),
+    ]
+    return Table(
+        "CPU µs of a message, by part, from the sources",
+        ("part", *(each.scenario.title for each in shown)),
+        tuple(lines),
+    )
+
+
+def _sum_of(group: str, one: Split) -> float:
+    return sum(one.parts[name] for name, said in SAID.items() if said.partition(":")[0] == group)
+
+
 def _in_all(
     splits: Sequence[Split], pair: Callable[[Split], tuple[float, float]]
 ) -> tuple[str, ...]:
@@ -197,11 +220,6 @@ def _share_of(name: str, one: Split) -> tuple[float, float]:
 
 def _cells(us: float, whole: float) -> tuple[str, str]:
     return number(us, 2), f"{us / whole:.0%}" if whole else ""
-
-
-def remarks(splits: Sequence[Split]) -> tuple[str, ...]:
-    looks = ", ".join(f"{each.per_look:.0f} ({each.scenario.title})" for each in splits)
-    return (f"Messages for each look at the UDP socket: {looks}.",)
 
 
 def result(tables: Mapping[str, Sequence[Split]], form: str) -> part.Result:
@@ -222,7 +240,7 @@ def result(tables: Mapping[str, Sequence[Split]], form: str) -> part.Result:
         ]
     }
     drawn = tuple(table(title, group, form) for title, group in tables.items())
-    return part.Result(drawn, figures, remarks=remarks(splits))
+    return part.Result(drawn, figures, summary=summary(splits, form))
 
 
 def _measure(asked: argparse.Namespace) -> part.Result:

@@ -18,11 +18,12 @@ UNKNOWN = Cell(Outcome.NOT_RUN.value, "no run has it yet")
 HEAD = """\
 # Brokers
 
+<!-- Made by `make brokers-test`; do not edit it by hand. -->
+
 What works with which broker. Each cell is the result of a test: a real gateway, sensors of the
 tests and an independent MQTT client at that broker, with a proxy between gateway and broker that
 reads every packet and checks that the gateway keeps what the broker's CONNACK says.
-`make brokers-test` installs the brokers, runs the tests (`tests/brokers/`) and writes this page; do
-not edit it by hand.
+`make brokers-test` installs the brokers, runs the tests (`tests/brokers/`) and writes this page.
 
 - **yes**: it works. **no**: it does not; the reason is below the table.
 - **refused**: the broker does not take it, the gateway copes, and nothing else is harmed.

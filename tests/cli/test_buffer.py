@@ -256,7 +256,7 @@ def test_peek_shows_the_next_readings_in_their_order(folder: Path) -> None:
     readings[1].qos, readings[1].retain, readings[1].topic = 2, True, "a/\x1bb"
     store(folder / "s" / "journal", readings)
     head, *lines = buffer(folder, "peek").stdout.splitlines()
-    assert head.split() == ["client", "topic", "QoS", "age", "octets", "payload"]
+    assert head.split() == ["client", "topic", "QoS", "age", "bytes", "payload"]
     at = head.index("payload")
     assert [line[at:] for line in lines] == [
         "21.5",

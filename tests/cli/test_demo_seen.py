@@ -133,8 +133,8 @@ def test_retransmissions_reconnects_and_unreadable_datagrams_are_counted() -> No
     seen.sensor_event("sensor-1", Retransmitted(Pubrel(1)))
     (notice,) = seen.sensor_event("sensor-1", ConversationEnded(EndReason.SILENCE))
     assert notice == Notice("sensor-1", "connects again: no answer")
-    (notice,) = seen.sensor_event("sensor-1", Unreadable("length octet is 0"))
-    assert notice == Notice("sensor-1", "got an unreadable datagram: length octet is 0")
+    (notice,) = seen.sensor_event("sensor-1", Unreadable("length byte is 0"))
+    assert notice == Notice("sensor-1", "got an unreadable datagram: length byte is 0")
     sensor = seen.sensors["sensor-1"]
     assert (sensor.retransmitted, sensor.reconnects, sensor.unreadable) == (1, 1, 1)
 

@@ -46,7 +46,7 @@ def test_a_card_that_is_too_fast_seems_to_lie() -> None:
     ((level, what),) = levels(replace(WELL, syncs=fast))
     assert level is Level.WARNING
     assert what == "the card seems to acknowledge before it has written: p50 0.29 ms"
-    assert "no software can mend this" in findings(replace(WELL, syncs=fast))[0].advice
+    assert "no software can fix this" in findings(replace(WELL, syncs=fast))[0].advice
     assert levels(replace(WELL, syncs=replace(fast, p50_s=0.0003))) == []
 
 

@@ -44,7 +44,7 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
             config.replace("127.0.0.1:0", page) + f'[[udp]]\nlisten = "127.0.0.1:{running.port}"\n'
         )
         running.config_path.write_text(asked, encoding="utf-8")
-        running.wait_for_log("is away")
+        running.wait_for_log(" unreachable: ")
         yield running
 
 

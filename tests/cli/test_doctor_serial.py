@@ -144,7 +144,7 @@ def test_ctrl_c_ends_it_early_with_what_was_heard(tmp_path: Path) -> None:
         )
         deadline = time.monotonic() + TIMEOUT_S
         assert command.stderr is not None
-        while "octets so far" not in command.stderr.readline():
+        while "bytes so far" not in command.stderr.readline():
             assert time.monotonic() < deadline
         command.send_signal(signal.SIGINT)
         answer, complaints = command.communicate(timeout=TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""`tidegate run` with a wrong configuration: the page says what is wrong, until it is mended."""
+"""`tidegate run` with a wrong configuration: the page says what is wrong, until it is fixed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wrong(folder: Path) -> tuple[GatewayProcess, int]:
 def test_a_wrong_file_is_shown_and_the_gateway_starts_when_it_is_mended(tmp_path: Path) -> None:
     made, port = wrong(tmp_path)
     with made as gateway:
-        gateway.wait_for_log(r"waiting for \S+ to be mended; http://127.0.0.1:\d+ shows the same")
+        gateway.wait_for_log(r"waiting for \S+ to be fixed; http://127.0.0.1:\d+ shows the same")
         status, body = asked(port, "/api/faults")
         (fault,) = body["faults"]
         assert (status, fault["line"], fault["column"]) == (200, 7, 1)

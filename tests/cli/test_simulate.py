@@ -214,7 +214,7 @@ def test_the_limit_of_files_is_raised_as_far_as_it_goes() -> None:
         (["--qos", "3"], "'3' is not made of 0, 1 and 2"),
         (["--gateway", "10.0.0.5"], "'10.0.0.5' is no HOST:PORT"),
         (["--gateway", "h:70000"], "expected a port from 1 to 65535, got '70000'"),
-        (["--name", "a/b"], "1 to 12 octets, without / + and #"),
+        (["--name", "a/b"], "1 to 12 bytes, without / + and #"),
         (["--payload", "65001"], "is not a whole number from 0 to 65000"),
     ],
 )

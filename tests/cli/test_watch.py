@@ -115,9 +115,9 @@ def test_fewer_than_were_asked_for_is_a_failure(tmp_path: Path, broker: Mosquitt
 def test_a_broker_that_goes_is_named_and_found_again(tmp_path: Path, broker: Mosquitto) -> None:
     with Watch(tmp_path, broker, "--json") as watch:
         broker.stop()
-        until(lambda: "is away" in watch.error_text())
+        until(lambda: " unreachable: " in watch.error_text())
         broker.start()
-        until(lambda: "is back" in watch.error_text())
+        until(lambda: " again after " in watch.error_text())
         with Publisher(broker.port) as publisher:
             publisher.publish([7])
         assert watch.json()["text"] == "7"
@@ -128,7 +128,7 @@ def test_a_broker_that_goes_is_named_and_found_again(tmp_path: Path, broker: Mos
 def test_ctrl_c_ends_it_also_while_the_broker_is_away(tmp_path: Path, broker: Mosquitto) -> None:
     broker.stop()
     watch = Watch(tmp_path, broker)
-    until(lambda: "is away" in watch.error_text())
+    until(lambda: " unreachable: " in watch.error_text())
     watch.process.send_signal(signal.SIGINT)
     assert watch.ended() == ExitCode.INTERRUPTED
     watch.__exit__()

@@ -41,7 +41,7 @@ def test_nearly_all_of_them_are_shown_at_their_place_and_say_what_would_be_right
 
 def test_octets_that_are_not_utf8_are_reported_where_they_are() -> None:
     text = '[log]\n# é\nlevel = "d'.encode() + b'\xe9"\n'
-    assert complaints(text) == ["c.toml:3:11: expected UTF-8 text, got the octet 0xE9"]
+    assert complaints(text) == ["c.toml:3:11: expected UTF-8 text, got the byte 0xE9"]
 
 
 def test_lines_count_alike_with_the_line_ends_of_windows_and_a_byte_order_mark() -> None:
@@ -85,7 +85,7 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None
         file.truncate(1 << 40)
     with pytest.raises(ConfigError) as refused:
         load(path, environment={}, overrides=())
-    assert str(refused.value) == f"{path}: expected a file of at most 8388608 octets"
+    assert str(refused.value) == f"{path}: expected a file of at most 8388608 bytes"
 
 
 def test_of_very_many_faults_the_first_are_shown_and_the_rest_counted() -> None:

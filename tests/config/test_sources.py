@@ -179,7 +179,7 @@ def test_octets_in_a_variable_that_are_not_utf8_are_refused() -> None:
         ("upstream=x", "upstream: expected the key of a single value below it"),
         (
             'predefined_topics."a/#"=1',
-            'predefined_topics."a/#": expected text of 1 to 64511 octets without + # or control '
+            'predefined_topics."a/#": expected text of 1 to 64511 bytes without + # or control '
             'characters, got "a/#" as its name',
         ),
         ("clients.a.b=1", "clients.a.b: unknown key, [clients.a] knows predefined_topics"),

@@ -1,5 +1,6 @@
 """What is made from the table of keys: the file of `init`, the reference, the listing."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -109,9 +110,13 @@ def test_the_command_in_the_reference_makes_it() -> None:
     assert made.stdout == reference()
 
 
-def test_the_reference_holds_every_key() -> None:
+def test_every_key_has_a_heading_of_its_own_in_the_reference() -> None:
+    headings = [line for line in reference().split("\n") if line.startswith("#### ")]
     for path in known_keys(ROOT):
-        assert f"| `{path[-1]}` |" in reference()
+        name = ".".join(part for part in path if isinstance(part, str))
+        assert headings.count(f"#### `{name}`") == 1
+    anchors = {re.sub(r"[^\w\- ]", "", heading) for heading in headings}
+    assert len(anchors) == len(headings)
 
 
 def test_the_mistakes_in_the_reference_are_shown_as_they_would_be() -> None:

@@ -78,7 +78,7 @@ class Said:
         return str(size) == other or (size >= int(least) if is_open_ended else str(size) == least)
 
     def _long_form(self, trailing: bytes = b"") -> list[bytes]:
-        """With a length of three octets, which forwarders do not have."""
+        """With a length of three bytes, which forwarders do not have."""
         if self.kind == FORWARDED:
             return []
         return [b"\x01" + (len(self.octets) + 2).to_bytes(2, "big") + self.octets[1:] + trailing]

@@ -15,12 +15,14 @@ COLUMNS = 118
 HEAD = """\
 # Conformance to MQTT-SN 1.2
 
+<!-- Made by `python -m tests.conformance`. -->
+
 What the specification asks of a gateway, section by section in our own words, and the tests that
 fail when it is not so, by their path below `tests/`. Where a passage is unclear, the link leads to
 [our reading](spec_decisions.md).
 
-Besides, `conformance/matrix.txt` says for each of the 256 message types, in each state of a client,
-whole, cut and too long, what is answered, what state follows and what is counted;
+In addition, `conformance/matrix.txt` says for each of the 256 message types, in each state of a
+client, whole, cut and too long, what is answered, what state follows and what is counted;
 `conformance/test_matrix.py` holds the gateway to it.
 
 This page is written by `python -m tests.conformance` from `tests/conformance/specification.txt`.

@@ -154,6 +154,7 @@ def matches(topic_filter: str, topic: str) -> bool:
     return topic_filter in ("#", topic)
 
 
+@pytest.mark.guarantee("6b")
 @pytest.mark.parametrize("some", seeds(WORLDS, WORLDS_SOAKED, each=10))
 def test_an_address_nobody_answers_from_gets_no_more_than_three_times_what_it_sent(
     some: range,
@@ -172,6 +173,7 @@ def assert_no_amplification(street: Street) -> None:
         assert got <= AMPLIFICATION_MAX * sent, f"{address!r} got {got} for {sent} bytes"
 
 
+@pytest.mark.guarantee("6b")
 def test_the_street_is_busy() -> None:
     """A world in which nothing is sent proves nothing."""
     heard: Counter[str] = Counter()

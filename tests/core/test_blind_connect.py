@@ -99,6 +99,7 @@ BLIND: list[list[Frame]] = [
 ]
 
 
+@pytest.mark.guarantee("6c")
 @pytest.mark.parametrize("then", BLIND, ids=repr)
 @pytest.mark.parametrize("clean", [False, True])
 def test_a_blind_connect_costs_a_sleeper_nothing(then: list[Frame], clean: bool) -> None:

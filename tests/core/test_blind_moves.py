@@ -81,6 +81,7 @@ BLIND: list[list[Frame]] = [
 ]
 
 
+@pytest.mark.guarantee("6c")
 @pytest.mark.parametrize("frames", BLIND, ids=repr)
 @pytest.mark.parametrize("clean", [False, True])
 def test_what_is_said_in_its_name_costs_a_sleeper_nothing(frames: list[Frame], clean: bool) -> None:

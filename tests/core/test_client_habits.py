@@ -127,7 +127,7 @@ class Habit:
 HABITS = {
     "by the book": Habit(),
     "no answer to REGISTER": Habit(no_regack),
-    "REGACK and PUBACK with swapped octets": Habit(swapped_octets),
+    "REGACK and PUBACK with swapped bytes": Habit(swapped_octets),
     "PUBACK with topic id 0": Habit(puback_of_topic_0),
     "PUBACK with a topic id of one byte": Habit(puback_with_a_topic_id_of_one_byte, is_deaf=True),
     "PUBACK to any QoS": Habit(puback_to_any_qos),
@@ -270,7 +270,7 @@ def connected(*, clean: bool = False, predefined: PredefinedTopics | None = None
 
 
 def says(bench: Bench, spaced: str) -> list[str]:
-    """What comes of a datagram, in octets."""
+    """What comes of a datagram, in bytes."""
     return [encode(frame).hex() for frame in bench.say_octets(HERE, bytes.fromhex(spaced))]
 
 

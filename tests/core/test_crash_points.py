@@ -62,6 +62,7 @@ def back_at_broker(bench: CrashBench, *, present: bool = True) -> CrashBench:
     return bench
 
 
+@pytest.mark.guarantee("1")
 @pytest.mark.parametrize(("qos", "receipt"), [(1, Puback), (2, Pubrec)])
 def test_1_between_publish_and_its_record_nothing_was_promised(qos: int, receipt: type) -> None:
     bench = gateway()
@@ -205,6 +206,7 @@ def test_10_between_pubcomp_and_the_end_of_the_record_only_pubrel_is_repeated() 
     assert bench.journal.numbers.depth == 0
 
 
+@pytest.mark.guarantee("1")
 def test_10a_what_a_broker_forgot_that_had_received_it_is_published_after_a_crash() -> None:
     bench = received_by_broker(gateway(trust_session=True))
     bench.flush()
@@ -233,6 +235,7 @@ def test_10b_what_a_broker_received_a_second_time_is_known_as_received() -> None
     assert [each for each in packets if getattr(each, "topic", "") == "tp"] == []
 
 
+@pytest.mark.guarantee("1")
 def test_10c_a_crash_before_connack_leaves_open_which_session_the_broker_has() -> None:
     """It may have forgotten, and begun a session for the CONNECT that it did not answer."""
     bench = received_by_broker(gateway(trust_session=True))

@@ -1,4 +1,4 @@
-"""The door of the engine: strangers, clients, their sessions and addresses."""
+"""The door of the engine: unknown peers, clients, their sessions and addresses."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_trailing_octets_are_refused_if_the_operator_wants_it_so() -> None:
     bench = bench_with(allow_trailing_octets=False)
     bench.join(b"s1")
     assert bench.say_octets(b"s1", b"\x02\x16\xff") == []
-    assert bench.say_octets(b"s1", b"\x01\x00\x04\x16") == [Pingresp()], "no octet too many"
+    assert bench.say_octets(b"s1", b"\x01\x00\x04\x16") == [Pingresp()], "no byte too many"
     assert reasons(bench) == [Reason.TRAILING_OCTETS]
 
 

@@ -57,6 +57,7 @@ def test_one_that_is_received_again_is_supervised_as_ever() -> None:
     assert lost(bench) == ["s1"]
 
 
+@pytest.mark.guarantee("10")
 def test_a_process_that_stands_still_again_and_again_loses_who_is_gone() -> None:
     bench = Bench()
     bench.join(b"s1", keep_alive_s=10)
@@ -131,6 +132,7 @@ def test_a_connection_that_did_not_outlast_it_is_given_up_half_a_keep_alive_late
     assert pings(bench) == 1
 
 
+@pytest.mark.guarantee("10")
 def test_a_reading_that_waited_over_it_keeps_its_time_of_receipt() -> None:
     clock = ProcessPauses()
     clock.beat(0.0)

@@ -119,6 +119,7 @@ def test_no_answer_meant_for_one_client_reaches_another_at_its_address(
     assert bench.hear(b"addr") == []
 
 
+@pytest.mark.guarantee("3")
 def test_readings_wait_for_the_broker_and_keep_their_order() -> None:
     bench = Bench(connected=False)
     bench.join(b"s1")

@@ -63,6 +63,7 @@ def test_a_message_down_is_repeated_though_a_later_alarm_was_set() -> None:
     assert repeat.dup
 
 
+@pytest.mark.guarantee("6")
 def test_entries_of_sessions_that_came_and_went_do_not_pile_up() -> None:
     bench = Bench()
     for number in range(1000):

@@ -41,6 +41,7 @@ def test_before_the_first_beat_and_after_the_last_nothing_is_left_out() -> None:
     assert clock.overdue_at == inf
 
 
+@pytest.mark.guarantee("10")
 def test_a_loop_that_is_always_late_has_slow_timers_that_end() -> None:
     clock, at = beating(0.0), 0.0
     while clock.now(at) < 60.0:

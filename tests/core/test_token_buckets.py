@@ -1,4 +1,4 @@
-"""Budgets: CONNECTs of strangers, packets of one address, octets to one client."""
+"""Budgets: CONNECTs of unknown peers, packets of one address, bytes to one client."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_one_address_sends_beyond_its_pace_is_not_read() -> None:
     (news,) = dropped(bench, Reason.TOO_MANY_PACKETS)
     assert (news.peer, news.count) == (Peer(0, b"s1"), 2)
     assert bench.say(b"s2", Pingreq()) == [Pingresp()]
-    assert len(bench.say(b"x", *[Pingreq()] * 5)) == 5, "strangers have their own budget"
+    assert len(bench.say(b"x", *[Pingreq()] * 5)) == 5, "unknown peers have their own budget"
     bench.at = 3.0
     assert bench.say(b"s1", Pingreq()) == [Pingresp()]
 
@@ -129,7 +129,7 @@ def test_qos_0_beyond_the_egress_limit_is_dropped_and_counted() -> None:
     bench = listener(100, 0)
     for number in range(5):
         bench.publishes("cmd", b"%d" % number + b"x" * 42, by="cmd")
-    assert len(bench.hear(b"s1")) == 2, "50 octets each"
+    assert len(bench.hear(b"s1")) == 2, "50 bytes each"
     news = dropped(bench, Reason.EGRESS_FULL)
     assert len(news) == 3
     assert "100 bytes/s" in news[0].detail
@@ -138,7 +138,7 @@ def test_qos_0_beyond_the_egress_limit_is_dropped_and_counted() -> None:
     assert [len(each[0]) for each in published(bench.hear(b"s1"))] == [300], "of any size"
     bench.wake(3.0)
     bench.publishes("cmd", b"late", by="cmd")
-    assert bench.hear(b"s1") == [], "that was 309 octets"
+    assert bench.hear(b"s1") == [], "that was 309 bytes"
     bench.wake(3.3)
     bench.publishes("cmd", b"later", by="cmd")
     assert published(bench.hear(b"s1")) == [(b"later", 0, False)]
@@ -154,7 +154,7 @@ def test_qos_1_beyond_the_egress_limit_waits_and_keeps_its_order() -> None:
         came += [(tenth / 10, int(payload[:1])) for payload, _, _ in bench.hear_all(b"s1")]
     assert [number for _, number in came] == [0, 1, 2, 3, 4]
     assert [at for at, _ in came][:2] == [0.0, 0.0]
-    assert 0.9 <= came[-1][0] <= 1.2, "250 octets, of which 100 at once and 50 on credit"
+    assert 0.9 <= came[-1][0] <= 1.2, "250 bytes, of which 100 at once and 50 on credit"
 
 
 def test_the_egress_limit_is_there_still_when_the_doubt_is_over() -> None:

@@ -163,6 +163,7 @@ def test_when_there_are_too_many_callers_the_first_one_gives_way() -> None:
     assert bench.say(b"s2", Pingreq()) == [Pingresp()]
 
 
+@pytest.mark.guarantee("6a")
 def test_callers_neither_take_places_nor_end_the_sessions_of_the_absent() -> None:
     bench = bench_with(clients_max=2, absent_s_min=3600)
     bench.join(b"s1", clean=False)
@@ -339,4 +340,4 @@ def test_pubrel_to_an_address_in_doubt_is_counted_too() -> None:
     bench.say(b"s", Disconnect())
     assert bench.say(b"new", Connect(b"s", 60)) == [Connack(0), pubrel]
     bench.wake(80.0)
-    assert bench.hear(b"new") == [*[pubrel] * 3, Pingreq()], "18 octets for 7"
+    assert bench.hear(b"new") == [*[pubrel] * 3, Pingreq()], "18 bytes for 7"

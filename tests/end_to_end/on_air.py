@@ -109,7 +109,7 @@ class Node(HandWrittenSensor):
         await self.asks(DISCONNECT, b"", DISCONNECT)
 
     async def is_a_stranger(self) -> None:
-        """The gateway knows nobody at this address. Its answers to strangers are limited."""
+        """The gateway knows nobody at this address. Its answers to unknown peers are limited."""
         for _ in range(20):
             await self.say(PINGREQ)
             try:

@@ -173,6 +173,7 @@ async def members_are_served(
     gateway.wait_for_log("dropped too_many_connects")
 
 
+@pytest.mark.guarantee("6a")
 def test_members_lose_nothing_beside_a_flood_of_spoofed_connects(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:

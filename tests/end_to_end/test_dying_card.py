@@ -137,6 +137,7 @@ async def scene(folder: Path, *, in_order: bool = True) -> AsyncIterator[Scene]:
             gateway.kill()
 
 
+@pytest.mark.guarantee("12")
 def test_a_card_that_turns_read_only_is_read_and_sensors_are_served_by_the_broker(
     tmp_path: Path,
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_card_that_turns_read_only_is_read_and_sensors_are_served_by_the_broke
     asyncio.run(story())
 
 
+@pytest.mark.guarantee("12")
 @pytest.mark.parametrize("is_broker_there", [False, True])
 def test_a_start_on_a_card_that_is_read_only(tmp_path: Path, is_broker_there: bool) -> None:
     async def story() -> None:
@@ -196,6 +198,7 @@ def test_a_start_on_a_card_that_is_read_only(tmp_path: Path, is_broker_there: bo
     asyncio.run(story())
 
 
+@pytest.mark.guarantee("12")
 def test_a_card_that_dies_costs_nothing_while_the_broker_is_there(tmp_path: Path) -> None:
     async def story() -> None:
         async with scene(tmp_path) as s:
@@ -206,6 +209,7 @@ def test_a_card_that_dies_costs_nothing_while_the_broker_is_there(tmp_path: Path
     asyncio.run(story())
 
 
+@pytest.mark.guarantee("12")
 def test_a_card_that_died_is_sent_when_it_can_be_read_again(tmp_path: Path) -> None:
     """And a start on the dead one serves sensors by the broker alone: before what it has."""
 

@@ -76,7 +76,7 @@ def scene(
         sensor = ends.enter_context(AskingSensor(gateway.port, b"sensor"))
         assert isinstance(sensor.connect(), Connack)
         broker.stop()
-        gateway.wait_for_log(r"broker \S+ is away")
+        gateway.wait_for_log(r"broker \S+ unreachable")
         found = Scene(gateway, broker, sensor)
         assert all(found.is_acknowledged(1 + each % 2) for each in range(readings))
         yield found

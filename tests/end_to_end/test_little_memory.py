@@ -10,6 +10,8 @@ import itertools
 import os
 from pathlib import Path
 
+import pytest
+
 from gateway.frames import Connack, Puback, ReturnCode
 from hil.faults.cutting_proxy import cutting_proxy
 from hil.rig.gateway import GatewayProcess
@@ -27,6 +29,7 @@ LIMIT_BYTES = 160 * MIB
 SENSORS = 6
 
 
+@pytest.mark.guarantee("12")
 def test_new_sensors_are_refused_while_memory_is_scarce_and_others_served(tmp_path: Path) -> None:
     with (
         memory_group(f"tidegate-{os.getpid()}-a", LIMIT_BYTES) as group,
@@ -56,6 +59,7 @@ async def send_for_ever(number: int, sensor: PatientSensor) -> None:
         await sensor.publish(f"memory/{number}", b"%d/%d" % (number, count), qos=1 + number % 2)
 
 
+@pytest.mark.guarantee("12")
 def test_a_process_that_the_kernel_ends_for_want_of_memory_comes_back_with_all(
     tmp_path: Path,
 ) -> None:

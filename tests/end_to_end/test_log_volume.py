@@ -83,7 +83,7 @@ def test_an_outage_writes_what_the_document_says(tmp_path: Path) -> None:
     with Mosquitto() as broker, GatewayProcess(tmp_path, broker.url) as gateway:
         gateway.wait_until_connected()
         broker.restart()
-        gateway.wait_for_log("is back")
+        gateway.wait_for_log(r"connected to broker \S+ again")
         assert gateway.stop() == 0
         text = gateway.log_path.read_text()
     told = [line for line in text.splitlines() if ".broker " in line or ".upstream " in line]

@@ -148,6 +148,7 @@ def metrics(gateway: GatewayProcess) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.guarantee("10")
 def test_nobody_is_lost_while_the_process_stands_still(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
@@ -203,6 +204,7 @@ def test_nobody_is_lost_while_the_process_stands_still(
     assert STANDS_STILL_S - 1.2 < float(found.group(1)) < STANDS_STILL_S + 1
 
 
+@pytest.mark.guarantee("10")
 def test_who_died_meanwhile_is_lost_one_keep_alive_later(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:

@@ -197,7 +197,7 @@ async def test_what_only_gateways_say_and_answers_to_nothing_are_ignored(
 async def test_what_the_gateway_says_is_never_longer_than_its_length_octets_tell(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
-    """From 256 octets on only the 3-octet form can be."""
+    """From 256 bytes on only the 3-byte form can be."""
     topic = fresh("t")
     async with application(broker) as app, connected(gateway.port) as n:
         number = await n.subscribe(topic.encode(), qos=0)

@@ -214,6 +214,6 @@ async def test_retained_messages_come_also_while_the_broker_is_away(
                 await early.subscribe(topic.encode(), qos=1)
                 assert (await early.message())[2] == b"kept"
             broker.stop()
-            await asyncio.to_thread(gateway.wait_for_log, "is away")
+            await asyncio.to_thread(gateway.wait_for_log, " unreachable: ")
             number = await late.subscribe(topic.encode(), qos=1)
             assert await late.message() == (0x20 | RETAIN, number, b"kept")

@@ -192,7 +192,7 @@ async def test_topic_and_message_of_a_will_are_changed_one_by_one(
 async def test_an_empty_will_topic_update_deletes_both(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
-    """With the flags octet that Paho's library sends in an empty one, too."""
+    """With the flags byte that Paho's library sends in an empty one, too."""
     will = fresh("will")
     async with application(broker, will) as app, node(gateway.port) as n:
         await connects_with_will(n, will, b"old")

@@ -110,6 +110,7 @@ def saved_state(gateway: GatewayProcess, n: Node) -> str:
         shutil.rmtree(copy)
 
 
+@pytest.mark.guarantee("4g")
 @story
 async def test_what_was_kept_for_a_sleeper_outlasts_a_kill_and_comes_in_order(
     broker: Mosquitto, tmp_path: Path
@@ -189,6 +190,7 @@ async def test_qos_0_waits_for_a_sleeper_where_that_is_wished(
             await n.hears(PINGRESP)
 
 
+@pytest.mark.guarantee("7")
 @pytest.mark.parametrize("acknowledge", ["auto", "journal", "upstream"])
 @story
 async def test_a_will_outlasts_a_kill_right_after_the_loss_and_a_broker_that_is_away(

@@ -106,6 +106,7 @@ async def register_unanswered(port: int) -> None:
         assert await s2.hear() == (0x17, b""), "PINGRESP, and no REGACK before it"
 
 
+@pytest.mark.guarantee("9")
 def test_a_broker_that_stands_still_is_told_and_restarts_nothing(
     broker: Mosquitto, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_broker_that_stands_still_is_told_and_restarts_nothing(
             gateway.stop()
 
 
+@pytest.mark.guarantee("9")
 def test_the_watchdog_is_not_fed_when_the_gateway_itself_stands_still(
     broker: Mosquitto, tmp_path: Path
 ) -> None:

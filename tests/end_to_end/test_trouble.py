@@ -39,7 +39,7 @@ def test_with_upstream_a_reading_is_not_acknowledged_before_the_broker_has_it(
             await s1.connect()
             topic = await s1.register("field")
             broker.stop()
-            gateway.wait_for_log("is away")
+            gateway.wait_for_log(" unreachable: ")
             for _ in range(3):
                 await s1.say(0x0C, b"\x20" + u16(topic) + u16(77) + b"kept")
                 # The answer to a later PINGREQ comes first: nothing was said about the reading.
@@ -61,11 +61,11 @@ def test_a_reading_that_waited_arrives_with_its_tag_when_the_broker_is_back(
             topic = await s1.register("field")
             await s1.publish(topic, b"before", qos=1, retain=True)
             persistent_broker.stop()
-            gateway.wait_for_log("is away")
+            gateway.wait_for_log(" unreachable: ")
             # Acknowledged at once: it is on disk.
             await s1.publish(topic, b"while away", qos=1, retain=True)
             persistent_broker.start()
-            gateway.wait_for_log("is back")
+            gateway.wait_for_log(r"connected to broker \S+ again")
             async with application(persistent_broker, "field") as app:
                 while (message := await heard(app)).payload == b"before":
                     pass
@@ -106,7 +106,7 @@ def test_subscriptions_live_through_a_restart_of_the_broker(
             await s1.connect()
             topic = await s1.subscribe(b"field/set", qos=1)
             broker.restart()
-            gateway.wait_for_log("is back")
+            gateway.wait_for_log(r"connected to broker \S+ again")
             async with application(broker) as app:
                 # Retained, so that it comes whenever the gateway has subscribed again.
                 await app.publish("field/set", b"on", qos=1, retain=True)
@@ -124,7 +124,7 @@ def test_a_gateway_without_its_broker_serves_its_sensors(tmp_path: Path) -> None
             await s1.register("field")
             await s1.subscribe(b"field/set", qos=1)
             assert await s1.ask(0x16, b"", 0x17) == b""
-            gateway.wait_for_log(f"127.0.0.1:{port} is away")
+            gateway.wait_for_log(f"127.0.0.1:{port} unreachable")
             with Mosquitto(port=port) as late:
                 async with application(late) as app:
                     await app.publish("field/set", b"on", qos=1, retain=True)
@@ -217,7 +217,7 @@ def test_health_and_metrics_tell_of_the_broker_but_do_not_need_it(tmp_path: Path
     config = '[admin]\nlisten = "127.0.0.1:0"\n'
     with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{broker_port}", config) as gateway:
         address = gateway.wait_for_log(r"status page on (http://\S+)").group(1)
-        gateway.wait_for_log("is away")
+        gateway.wait_for_log(" unreachable: ")
         assert _got(f"{address}/healthz")["status"] == "ok"
         readiness = _got(f"{address}/readyz")
         assert readiness["status"] == "ok"

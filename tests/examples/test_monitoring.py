@@ -112,7 +112,7 @@ def test_a_gateway_that_is_well_sets_off_no_alert_and_one_without_its_broker_doe
         assert [name for name, each in gauges.items() if any(compared(each, scrape))] == []
         assert any(True for each in gauges.values() for _ in compared(each, scrape))
         broker.kill()
-        gateway.wait_for_log("is away")
+        gateway.wait_for_log(" unreachable: ")
         assert list(compared(gauges["BrokerAway"], scraped(page))) == [True]
 
 

@@ -57,7 +57,7 @@ class Row:
 
 ROWS = (
     Row("`mqttsn`: engine, client and UDP", LOADED, file="__init__"),
-    Row("a `Client` with frames of up to 256 octets", CLIENT, before=LOADED),
+    Row("a `Client` with frames of up to 256 bytes", CLIENT, before=LOADED),
     Row("`mqttsn.uart` with its framing", "import mqttsn.uart", before=LOADED, file="uart framing"),
     Row("`mqttsn.search`", "import mqttsn.search", before=LOADED, file="search"),
     Row("`mqttsn.will`", "import mqttsn.will", before=LOADED, file="will"),

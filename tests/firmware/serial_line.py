@@ -19,7 +19,7 @@ READ_OCTETS = 256
 
 class SerialLine:
     def __init__(self, *, errors: float = 0.0, seed: int = 1) -> None:
-        """`errors`: the share of octets of which one bit is turned over, each way."""
+        """`errors`: the share of bytes of which one bit is turned over, each way."""
         self.damaged = 0
         self.errors = errors
         self._dice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""A node's side of the protocol, one rule each; the gateway's codec reads and writes the octets."""
+"""A node's side of the protocol, one rule each; the gateway's codec reads and writes the bytes."""
 
 from __future__ import annotations
 

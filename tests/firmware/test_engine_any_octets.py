@@ -1,4 +1,4 @@
-"""No octets raise, break the engine's own rules, or make it forget what it is doing for nothing."""
+"""No bytes raise, break the engine's own rules, or make it forget what it is doing for nothing."""
 
 from __future__ import annotations
 

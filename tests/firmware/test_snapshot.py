@@ -1,4 +1,4 @@
-"""What a node keeps over a deep sleep, and what it does with octets that are not that."""
+"""What a node keeps over a deep sleep, and what it does with bytes that are not that."""
 
 from __future__ import annotations
 

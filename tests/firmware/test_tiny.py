@@ -153,7 +153,7 @@ def test_with_one_octet_in_a_hundred_damaged_readings_arrive_and_none_is_corrupt
 
 
 async def every_value(app: aiomqtt.Client, board: MicrobitBoard) -> None:
-    """All seven; the highest has an octet more, and took a call more than the stack holds."""
+    """All seven; the highest has a byte more, and took a call more than the stack holds."""
     found: set[float | None] = set()
     while len(found) < 7:
         found |= {pack.value("temperature") for pack in await readings(app, 10)}
@@ -264,7 +264,7 @@ def test_a_host_that_takes_its_time_stops_it_too(
 
 
 def test_an_octet_of_zero_while_it_starts_does_not_stop_it(tmp_path: Path) -> None:
-    """The micro:bit takes one for Ctrl-C until it is told which octet that is."""
+    """The micro:bit takes one for Ctrl-C until it is told which byte that is."""
     with (
         sensor(tmp_path / "board") as board,
         serial.Serial(board.device, 115_200) as port,

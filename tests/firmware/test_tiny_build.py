@@ -67,7 +67,7 @@ def test_the_script_says_where_its_parts_are() -> None:
     [
         ({"CLIENTID": "x"}, "no setting CLIENTID; there are CLIENT_ID, TOPIC,"),
         ({"INTERVAL_S": "soon"}, "INTERVAL_S: expected something like 60, got 'soon'"),
-        ({"TOPIC": "t" * 41}, "TOPIC: 41 octets, at most 40"),
+        ({"TOPIC": "t" * 41}, "TOPIC: 41 bytes, at most 40"),
         ({"RETRIES": 1}, "no setting RETRIES"),
     ],
 )

@@ -56,7 +56,7 @@ def asked(console: Console, expression: str) -> object:
 
 
 def pieces_of(octets: bytes) -> str:
-    """A list as Python text, which is short though the octets may be many."""
+    """A list as Python text, which is short though the bytes may be many."""
     if len(octets) < 200:
         return repr([octets])
     middle = octets[20:-20]

@@ -9,7 +9,7 @@ CHIPS = {"esp32": 0, "esp32s3": 9}
 
 
 def uf2(octets: bytes, family: int = RP2040, *, count: int | None = None) -> bytes:
-    """Blocks of 256 octets each."""
+    """Blocks of 256 bytes each."""
     parts = [octets[at : at + 256] for at in range(0, len(octets), 256)]
     return b"".join(
         uf2_block(part, number, count or len(parts), family) for number, part in enumerate(parts)

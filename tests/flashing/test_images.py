@@ -66,8 +66,8 @@ def test_a_whole_uf2_for_this_chip_is_taken() -> None:
 @pytest.mark.parametrize(
     ("octets", "message"),
     [
-        (b"", "x.uf2 has 0 octets, no whole number of blocks"),
-        (uf2(bytes(1000))[:-1], "x.uf2 has 2047 octets, no whole number of blocks"),
+        (b"", "x.uf2 has 0 bytes, no whole number of blocks"),
+        (uf2(bytes(1000))[:-1], "x.uf2 has 2047 bytes, no whole number of blocks"),
         (uf2(bytes(1000))[:-512], "x.uf2 has 3 blocks of 4: load it down again"),
         (uf2(bytes(1000))[512:], "x.uf2 has 3 blocks of 4"),
         (uf2(bytes(1000), RP2350), "x.uf2 is for RP2350, not for RP2040"),

@@ -47,7 +47,7 @@ def test_a_board_gets_its_program_and_is_heard_on_its_line(
     assert first == (
         f"{microbit.device}: BBC micro:bit V1, with MicroPython 1.9.2 on micro:bit with nRF51822"
     )
-    assert re.fullmatch(r"the board has 2 files, \d+ octets, verified", middle[0])
+    assert re.fullmatch(r"the board has 2 files, \d+ bytes, verified", middle[0])
     assert re.fullmatch(
         rf"shed-1 joined over serial \({microbit.device}\), round trip \d+ ms", last
     )
@@ -125,7 +125,7 @@ def test_micropython_and_the_program_in_one_go_by_the_drive(
         )
     assert done.returncode == 0, done.stderr
     assert "BBC micro:bit V1, as a drive" in done.stdout
-    assert re.search(r"^the board has its program, \d+ octets, verified$", done.stdout, re.M)
+    assert re.search(r"^the board has its program, \d+ bytes, verified$", done.stdout, re.M)
     assert "shed-1 joined over serial" in done.stdout
     microbit.reset()
     microbit.wait_for(r"(?s)~.*shed-1.*~")  # it starts by itself
@@ -181,7 +181,7 @@ def test_a_dry_run_changes_nothing_and_the_sensor_goes_on(
     told = len(microbit.output)
     done = tidegate(*provision, "--name", "shed-9", "--dry-run", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"would place 2 files, \d+ octets:\n +\d+ /tiny\n", done.stdout)
+    assert re.search(r"would place 2 files, \d+ bytes:\n +\d+ /tiny\n", done.stdout)
     microbit.wait_for(rf"(?s)^.{{{told}}}.*raw REPL.*soft reboot.*shed-1")
     assert "shed-9" not in microbit.output
 
@@ -269,7 +269,7 @@ def test_a_program_of_ones_own_goes_there_as_it_is(microbit: MicrobitBoard, tmp_
         folder=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "the board has 1 file, 21 octets, verified" in done.stdout
+    assert "the board has 1 file, 21 bytes, verified" in done.stdout
     microbit.wait_for("mine 42")
 
 

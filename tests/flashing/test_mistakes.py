@@ -24,8 +24,8 @@ NODE = (*FOLDER, "--board", "esp32", "--gateway", "10.0.0.5", "--no-wifi")
     [
         (("flash",), 1, "say what the node is called: --name ID"),
         ((*NODE,), 1, "say what the node is called: --name ID"),
-        ((*NODE, "--name", "x" * 24), 1, "--name: expected 1 to 23 octets"),
-        ((*NODE, "--name", "x", "--topic", "a/#"), 1, "--topic: expected 3 to 40 octets without"),
+        ((*NODE, "--name", "x" * 24), 1, "--name: expected 1 to 23 bytes"),
+        ((*NODE, "--name", "x", "--topic", "a/#"), 1, "--topic: expected 3 to 40 bytes without"),
         ((*NODE, "--name", "x", "--interval", "3"), 1, "--interval: this board takes 5 seconds"),
         (
             (*NODE, "--name", "x", "--interval", "99999"),

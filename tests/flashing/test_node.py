@@ -163,7 +163,7 @@ def test_a_program_of_ones_own_joins_over_udp(
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert re.match(r".*: simulated board, with MicroPython 1\.27\.0 on linux", told[0])
-    assert re.fullmatch(r"the board has 8 files, \d+ octets, verified", told[1])
+    assert re.fullmatch(r"the board has 8 files, \d+ bytes, verified", told[1])
     assert json.loads(told[2].removeprefix("enrolment: "))["id"] == "garden-1"
     assert re.match(r"garden-1 joined over UDP \(127\.0\.0\.1:\d+\), ", told[3])
 
@@ -201,7 +201,7 @@ def test_micropython_comes_by_the_drive_and_the_program_by_the_port(
         f"writing mp.uf2 to {folder}",
         "mp.uf2 is on the board",
         "simulated board has MicroPython 1.27.0 on linux [Clang 19.1.5] version",
-        "the board has 1 file, 14 octets, verified",
+        "the board has 1 file, 14 bytes, verified",
         "enrolment",
     ]
 

@@ -1,4 +1,4 @@
-"""What must hold for any octets at all, and inputs that are nearly right: those find bugs."""
+"""What must hold for any bytes at all, and inputs that are nearly right: those find bugs."""
 
 from __future__ import annotations
 

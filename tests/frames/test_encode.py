@@ -92,7 +92,7 @@ def test_so_has_every_other_message(payload_octets: int, head: bytes) -> None:
     ids=lambda frame: type(frame).__name__,
 )
 def test_a_message_over_65535_octets_is_our_bug(frame: Frame) -> None:
-    with pytest.raises(ValueError, match="a message of 65536 octets is over the 65535"):
+    with pytest.raises(ValueError, match="a message of 65536 bytes is over the 65535"):
         encode(frame)
 
 

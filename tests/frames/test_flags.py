@@ -1,4 +1,4 @@
-"""Every flags octet in every message that has one (5.3.4)."""
+"""Every flags byte in every message that has one (5.3.4)."""
 
 from __future__ import annotations
 

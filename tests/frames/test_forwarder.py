@@ -1,4 +1,4 @@
-"""Encapsulation: a node id before a message, and a length octet that leaves the message out."""
+"""Encapsulation: a node id before a message, and a length byte that leaves the message out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from gateway.frames import Forwarded, MalformedFrame, Pingreq, decode, encode
 from tests.frames.golden import octets_of
 
 REFUSED = [
-    ("02 fe 00 0102 0216", "forwarder encapsulation declares 2 octets, its smallest has 3"),
-    ("02 fe", "forwarder encapsulation declares 2 octets, its smallest has 3"),
-    ("03 fe", "forwarder encapsulation of 3 octets has nothing inside: the datagram has 2"),
-    ("03 fe 00", "forwarder encapsulation of 3 octets has nothing inside: the datagram has 3"),
-    ("05 fe 00 01", "forwarder encapsulation of 5 octets has nothing inside: the datagram has 4"),
-    ("05 fe 00 0102", "forwarder encapsulation of 5 octets has nothing inside: the datagram has 5"),
+    ("02 fe 00 0102 0216", "forwarder encapsulation declares 2 bytes, its smallest has 3"),
+    ("02 fe", "forwarder encapsulation declares 2 bytes, its smallest has 3"),
+    ("03 fe", "forwarder encapsulation of 3 bytes has nothing inside: the datagram has 2"),
+    ("03 fe 00", "forwarder encapsulation of 3 bytes has nothing inside: the datagram has 3"),
+    ("05 fe 00 01", "forwarder encapsulation of 5 bytes has nothing inside: the datagram has 4"),
+    ("05 fe 00 0102", "forwarder encapsulation of 5 bytes has nothing inside: the datagram has 5"),
     ("05 fe 00 0102 05 fe 00 0304 0216", "forwarder encapsulation inside another one"),
     ("05 fe 00 0102 02 fe", "forwarder encapsulation inside another one"),
     ("05 fe 00 0102 01 0006 fe 00 00", "forwarder encapsulation inside another one"),
-    ("01 0009 fe 00 0102 0216", "forwarder encapsulation in the 3-octet length form"),
-    ("01 0007 fe 00 0102 0216", "forwarder encapsulation in the 3-octet length form"),
+    ("01 0009 fe 00 0102 0216", "forwarder encapsulation in the 3-byte length form"),
+    ("01 0007 fe 00 0102 0216", "forwarder encapsulation in the 3-byte length form"),
 ]
 
 
@@ -57,7 +57,7 @@ def test_the_inner_message_may_be_longer_than_the_length_octet_could_say() -> No
 @pytest.mark.parametrize(
     ("frame", "what_is_wrong"),
     [
-        (Forwarded(b"n" * 253, b"\x02\x16"), "node id has at most 252 octets"),
+        (Forwarded(b"n" * 253, b"\x02\x16"), "node id has at most 252 bytes"),
         (Forwarded(b"n", b"\x02\x16", radius=4), "radius is 0 to 3"),
         (Forwarded(b"n", b"\x02\x16", radius=-1), "radius is 0 to 3"),
         (Forwarded(b"n", b""), "one whole message"),

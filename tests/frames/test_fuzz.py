@@ -1,4 +1,4 @@
-"""Octets and frames that nobody thought of."""
+"""Bytes and frames that nobody thought of."""
 
 from __future__ import annotations
 
@@ -112,6 +112,7 @@ def test_any_frame_is_the_same_after_the_air(frame_type: type[Frame], draw: st.D
     assert not has_trailing_octets(on_air)
 
 
+@pytest.mark.guarantee("6")
 @given(st.binary(max_size=400))
 @example(b"")
 @examples(times=5)

@@ -27,7 +27,7 @@ UNWRAPPED_ROWS = [row for row in ROWS if not isinstance(row.frame, Forwarded)]
 
 
 def with_long_length(octets: bytes) -> bytes:
-    """The same message in the 3-octet length form."""
+    """The same message in the 3-byte length form."""
     if octets[0] == 0x01:
         return octets
     return b"\x01" + (len(octets) + 2).to_bytes(2, "big") + octets[1:]

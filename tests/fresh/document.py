@@ -14,12 +14,14 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "machines.md"
 HEAD = """\
 # Machines it was tried on
 
+<!-- Made by `make fresh-test`; do not edit it by hand. -->
+
 Each is a new Debian in a folder, with nothing installed but `git`, `make` and `python3`: no
 compiler, no libatomic1, no browser. Its own name is not in `/etc/hosts`, the clone is called
 `tidegate`, and while the tests run another gateway has the default ports. What is typed is what
 README says; what needs root is the line that was printed. ARM is emulated by qemu-user, where
 all takes ten times as long or more; its package has compiled modules.
-`make fresh-test` (as root, some hours) does all of it and writes this page; do not edit it by hand.
+`make fresh-test` (as root, some hours) does all of it and writes this page.
 With `ARGS="--quick"` it has `make quick` for `make test`, with `ARGS="debian-12-user"` one machine;
 `ARGS=--list` names them. Each step's whole output is then in `build/fresh/`.
 """

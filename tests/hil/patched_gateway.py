@@ -77,7 +77,7 @@ def drop_retained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last octet of every fourth reading is another."""
+    """The last byte of every fourth reading is another."""
     transmit: Transmitted = Publisher._transmit
     count = itertools.count(1)
 

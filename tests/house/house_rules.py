@@ -28,6 +28,7 @@ GENERATED = {
     "docs/configuration.md": "gateway.config.reference",
     "docs/states.svg": "gateway.core.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
+    "docs/guarantees.md": "tests.guarantees",
     "docs/messages.md": "tests.house.messages",
     "docs/structure.svg": "tests.house.structure_drawing",
 }

@@ -1,4 +1,4 @@
-"""The octets that docs/sensors.md shows are those that the gateway understands and says."""
+"""The bytes that docs/sensors.md shows are those that the gateway understands and says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def octets(text: str) -> bytes:
 
 
 def examples() -> list[tuple[bytes, bytes | None]]:
-    """Each line of octets in the guide, with the answer that it shows on the same line."""
+    """Each line of bytes in the guide, with the answer that it shows on the same line."""
     found = []
     for block in re.findall(r"^```\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL):
         for line in block.splitlines():

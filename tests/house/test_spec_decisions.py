@@ -19,7 +19,7 @@ def test_every_heading_has_an_entry() -> None:
 
 @for_each("heading", ENTRIES)
 def test_an_entry_has_passage_reading_reason_and_test(heading: str) -> None:
-    assert re.findall(r"^- \*\*(\w+)\*\*: ", ENTRIES[heading], re.MULTILINE) == PARTS
+    assert re.findall(r"^- \*\*(\w+)\*\*:\s", ENTRIES[heading], re.MULTILINE) == PARTS
 
 
 @for_each("heading", ENTRIES)

@@ -101,6 +101,7 @@ def lines(folder: Path) -> list[list[object]]:
     return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
 
 
+@pytest.mark.guarantee("9")
 def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
     assert house.publisher.mark() is None

@@ -220,7 +220,7 @@ def _options(epoch: int) -> EngineOptions:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     say = sys.stdout.write
-    say("hour  readings acknowledged  said on MQTT  blocks of memory  log, octets\n")
+    say("hour  readings acknowledged  said on MQTT  blocks of memory  log, bytes\n")
     with TemporaryDirectory() as folder:
         for hour, passed in enumerate(DemoDay(Path(folder)).run(24), 1):
             say(

@@ -233,5 +233,5 @@ class Disk:
         return StateStore(self._database, ["udp"]).load().aside
 
     def has_durably(self, octets: bytes) -> bool:
-        """Whether a power cut now would leave these octets."""
+        """Whether a power cut now would leave these bytes."""
         return any(octets in content.durable for content in self.files._durable_entries.values())

@@ -155,7 +155,7 @@ class Life:
             return reason
         self.tell(
             f"store {reading.record} of {client_id}, QoS {reading.qos}, id {reading.message_id}, "
-            f"{len(reading.payload)} octets{', queued' if is_queued else ''}"
+            f"{len(reading.payload)} bytes{', queued' if is_queued else ''}"
         )
         self.memory.store(reading, is_queued=is_queued)
         self.waiting[reading.record] = reading
@@ -344,12 +344,12 @@ class Life:
         options = self.owner.options
         above = 2 * options.segment_bytes if self.plan.fails else options.segment_bytes
         if used > max(options.size_max_bytes, self._found_bytes) + above:
-            broken(BOUNDED, f"{used} octets of {options.size_max_bytes}: {self.files.sizes()}")
+            broken(BOUNDED, f"{used} bytes of {options.size_max_bytes}: {self.files.sizes()}")
 
     def _is_pending_bounded(self) -> None:
         pending = sum(len(reading.payload) for reading in self.waiting.values())
         if pending > self.plan.pending_bytes_max:
-            broken(BOUNDED, f"{pending} octets wait for the disk")
+            broken(BOUNDED, f"{pending} bytes wait for the disk")
 
     def heal(self) -> None:
         """The disk is well: all comes back, all can be finished, new readings are taken."""

@@ -1,7 +1,7 @@
 """What the schedules would notice: mistakes put into the production journal, and what each breaks.
 
-`python -m tests.simulation.journal_mutants` writes the table of docs/guarantees.md anew, `--run`
-says which schedule sees each mistake first. As in mutants.py the numbers are bounds.
+docs/guarantees.md has them in a table. `python -m tests.simulation.journal_mutants` says which
+schedule sees each mistake first. As in mutants.py the numbers are bounds.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ from tests.simulation.journal_memory import (
 )
 from tests.simulation.journal_schedules import Schedule
 from tests.simulation.mutant import Patch, constant
-from tests.simulation.mutants import DOCUMENT
-
-BEGIN, END = "<!-- journal mutants -->\n", "<!-- end of journal mutants -->\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,21 +408,10 @@ def row(mutant: Mutant) -> str:
     return f"| {mutant.name} | {promises} | {mutant.within} |"
 
 
-def documented(document: str) -> str:
-    """The document with the table as it is now."""
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after_it = rest.partition(END)
-    return before + begin + table() + end + after_it
-
-
 def main() -> int:
     name = "python -m tests.simulation.journal_mutants"
     parser = argparse.ArgumentParser(prog=name, description=__doc__)
-    parser.add_argument("--run", action="store_true", help="say what catches each mutant, and when")
-    options = parser.parse_args()
-    if not options.run:
-        DOCUMENT.write_text(documented(DOCUMENT.read_text()))
-        return 0
+    parser.parse_args()
     for mutant in MUTANTS:
         caught = first_catch(mutant)
         seen = "not seen" if caught is None else f"after {caught[0]}: {caught[1]}"

@@ -189,13 +189,13 @@ class Schedule:
         path = Path(self.dice.choice(sorted(sizes)))
         if self.dice.random() < 0.2:
             offset = self.dice.randrange(sizes[str(path)])
-            self.tell(f"spoil octet {offset} of {path}")
+            self.tell(f"spoil byte {offset} of {path}")
             self.files.spoil(path, offset)
             self.memory.spoil(path.name)
             return
         octets = HEADER_BYTES if self.dice.random() < 0.3 else sizes[str(path)]
         bit = self.dice.randrange(octets * 8)
-        self.tell(f"flip bit {bit} (octet {bit // 8}) of {path}")
+        self.tell(f"flip bit {bit} (byte {bit // 8}) of {path}")
         self.files.flip_bit(path, bit)
 
 

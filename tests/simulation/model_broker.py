@@ -504,7 +504,7 @@ _RECEIVERS: dict[type, Callable[[_Conversation, BrokerSession, Any], None]] = {
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """MQTT 5, 4.7, written anew so that a mistake in the gateway's own is not repeated here."""
+    """MQTT 5, 4.7, written again so that a mistake in the gateway's own is not repeated here."""
     filter_levels, levels = topic_filter.split("/"), topic.split("/")
     if topic.startswith("$") and filter_levels[0] in ("+", "#"):
         return False

@@ -186,7 +186,7 @@ RESTART_MUTANTS = (
         "live readings overtake queued ones", constant(Uplink, "_is_behind", False), IN_ORDER, 250
     ),
     Mutant(
-        "the broker hears that a message is in good hands before it is saved",
+        "a message is acknowledged to the broker before it is saved",
         hand_back_at_once,
         NOTHING_MISSED,
         within=1000,
@@ -201,7 +201,7 @@ RESTART_MUTANTS = (
         "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
     ),
     Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 2000),
-    Mutant("other message ids in the next life", other_message_ids, COMMANDS_ONCE, 1000),
+    Mutant("other message ids in the next run", other_message_ids, COMMANDS_ONCE, 1000),
     Mutant("wills are forgotten at a restart", forget_will, WILLS, 100),
-    Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
+    Mutant("DISCONNECT is not saved", forget_goodbye, WILLS, 1000),
 )

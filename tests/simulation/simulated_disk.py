@@ -30,7 +30,7 @@ class Survival(Enum):
 
 @dataclass(slots=True)
 class Dirty:
-    """A write that was not synced; without octets the file was cut or grown to `offset`."""
+    """A write that was not synced; without bytes the file was cut or grown to `offset`."""
 
     order: int
     offset: int

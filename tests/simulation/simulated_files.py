@@ -232,7 +232,7 @@ class SimulatedFiles:
         return len(octets)
 
     def _with_space(self, content: Content, size: int, offset: int) -> int:
-        """How many of the octets have space. Overwriting needs none, filling a hole does."""
+        """How many of the bytes have space. Overwriting needs none, filling a hole does."""
         for block in blocks_of(offset, size):
             if block in content.blocks:
                 continue

@@ -103,7 +103,7 @@ SLEEP_MUTANTS = (
         within=250,
     ),
     Mutant("what waits is forgotten at a restart", forget_what_waits, NOTHING_MISSED, 250),
-    Mutant("a goodbye publishes the will", will_of_one_that_said_goodbye, WILLS, 250),
+    Mutant("DISCONNECT publishes the will", will_of_one_that_said_goodbye, WILLS, 250),
     Mutant(
         "a will that is due is forgotten at a restart",
         constant(PendingWills, "restore", None),

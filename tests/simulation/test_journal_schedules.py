@@ -44,6 +44,7 @@ def failures(seeds: range, *, is_meddled: bool = False) -> list[str]:
     return found
 
 
+@pytest.mark.guarantee("J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "J9")
 @pytest.mark.parametrize("some", seeds(SCHEDULES, SCHEDULES_SOAKED, each=50))
 def test_the_journal_keeps_its_promises_in_every_schedule(some: range) -> None:
     found = failures(some)

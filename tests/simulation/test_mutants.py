@@ -7,19 +7,12 @@ import warnings
 import pytest
 
 from tests.simulation.mutant import Mutant
-from tests.simulation.mutants import (
-    BEGIN,
-    DOCUMENT,
-    END,
-    MUTANTS,
-    documented,
-    first_catch,
-    noted_seeds,
-)
+from tests.simulation.mutants import MUTANTS, first_catch, noted_seeds
 
 pytestmark = pytest.mark.no_cover  # as of the worlds
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
 def test_the_worlds_notice(mutant: Mutant) -> None:
     unseen = f"no world of {mutant.within} has seen promise {mutant.promise} broken"
@@ -29,11 +22,3 @@ def test_the_worlds_notice(mutant: Mutant) -> None:
         stale = "stale seeds; type  .venv/bin/python -m tests.simulation.mutants --stale"
         warnings.warn(stale, stacklevel=1)
         assert first_catch(mutant, range(mutant.within)) is not None, unseen
-
-
-def test_the_table_of_mutants_is_as_its_module_writes_it() -> None:
-    document = DOCUMENT.read_text()
-    assert BEGIN in document
-    assert END in document
-    stale = "stale; type  .venv/bin/python -m tests.simulation.mutants"
-    assert documented(document) == document, stale

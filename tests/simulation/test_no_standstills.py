@@ -30,6 +30,7 @@ from tests.support.samples import sample
 from tests.support.watched_gateway import TP, WatchedGateway, queued, subscribe
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("acknowledge", list(Acknowledge))
 def test_an_outage_of_minutes_is_no_standstill(acknowledge: Acknowledge) -> None:
     gateway = WatchedGateway(acknowledge)
@@ -75,6 +76,7 @@ def _answer(gateway: WatchedGateway, address: bytes) -> None:
                 gateway.say(address, Regack(frame.topic_id, frame.message_id, 0))
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("acknowledge", list(Acknowledge))
 def test_a_slow_disk_is_no_standstill(acknowledge: Acknowledge) -> None:
     gateway = WatchedGateway(acknowledge)
@@ -141,6 +143,7 @@ def test_a_sensor_that_answers_nothing_is_no_standstill_of_ours() -> None:
     assert gateway.history == {}
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "seeds", sample([range(500, 503), range(503, 600)], 1), ids=["few", "many"]

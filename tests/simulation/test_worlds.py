@@ -93,12 +93,14 @@ def ordinary(kind: str) -> range:
     return range(CHUNK if kind in WANTED_OF else HARD_WORLDS)
 
 
+@pytest.mark.guarantee("9")
 @pytest.mark.parametrize("some", seeds(WORLDS_ORDINARY, WORLDS, each=CHUNK))
 def test_the_gateway_keeps_its_promises_in_every_world(some: range) -> None:
     found, _ = run_of(some)
     assert not found, "\n\n".join(found)
 
 
+@pytest.mark.guarantee("9", "11")
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"any"}))
 def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str) -> None:
     found, _ = run_of(ordinary(kind), kind)

@@ -109,7 +109,7 @@ class WillWatch:
                 continue
             is_excused = now - left_at < GOODBYE_S or self._has_disk_trouble()
             if not is_excused:
-                broken(WILLS, f"{client_id} said goodbye, and is {session.state.value} again")
+                broken(WILLS, f"{client_id} sent DISCONNECT, and is {session.state.value} again")
             del self._left_at[client_id]
 
     def _has_disk_trouble(self) -> bool:

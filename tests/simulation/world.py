@@ -346,7 +346,7 @@ class World:
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
 
     def _is_where_it_was(self, sensor: Sensor, peer: Peer) -> bool:
-        """Whether the sensor has begun anew elsewhere, and this goes to its former session."""
+        """Whether the sensor has begun again elsewhere, and this goes to its former session."""
         former = self._living.engine.client_table.formers.get(ClientId(sensor.plan.client_id))
         return former is not None and former.peer == peer and peer.address != sensor.address
 
@@ -380,7 +380,7 @@ class World:
     def _on_the_wire(self, octets: bytes) -> None:
         self.troubles.moment("release" if octets[0] == PUBREL else "packet")
         self._count(octets)
-        self.note(f"gateway > broker {len(octets)} octets")
+        self.note(f"gateway > broker {len(octets)} bytes")
 
     def _count(self, octets: bytes) -> None:
         self.digest = crc32(octets, crc32(pack(">d", self.agenda.now), self.digest))

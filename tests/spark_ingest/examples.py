@@ -33,7 +33,7 @@ def delivery(
     received_us: int = RECEIVED_US,
     qos: int = 1,
 ) -> Delivery:
-    """Anything but octets becomes JSON."""
+    """Anything but bytes becomes JSON."""
     octets = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return Delivery(topic, octets, qos, False, properties or [], received_us, packet_id, 1)
 

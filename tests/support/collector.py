@@ -47,7 +47,7 @@ class CollectorProcess(LoggedProcess):
         self.launch([*self._prefix, *command, str(self.config_path), *self._arguments])
 
     def wait_until_collecting(self) -> None:
-        self.wait_for_log(r"broker \S+ is (there|back)")
+        self.wait_for_log("connected to broker ")
 
 
 def rows_in(lake: Path, *collectors: str) -> list[dict[str, Any]]:

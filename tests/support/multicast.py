@@ -1,4 +1,4 @@
-"""A sensor that searches gateways by multicast, octet by octet, on sockets of its own."""
+"""A sensor that searches gateways by multicast, byte by byte, on sockets of its own."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def starts(folder: Path, times: int) -> Iterator[Start]:
                 systemd.wait_for("READY=1")
                 ready_s = time.monotonic() - began
                 page = gateway.wait_for_log(r"status page on (http://\S+:\d+)").group(1)
-                gateway.wait_for_log("is away")
+                gateway.wait_for_log(" unreachable: ")
                 at_first = rss_kib(gateway.pid)
                 for _ in range(SCRAPES):
                     assert "tidegate_build_info" in scraped(page)

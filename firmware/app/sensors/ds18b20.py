@@ -26,7 +26,7 @@ _READ_SCRATCHPAD = const(0xBE)
 
 _CONVERSION_MS = const(94)  # with 9 bits; doubles with each
 _POWER_ON_RAW = const(0x0550)  # 85 degrees, which nobody has measured yet
-_POWER_ON_MARK = const(0x0C)  # in the octet behind the configuration; measured, it is another
+_POWER_ON_MARK = const(0x0C)  # in the byte behind the configuration; measured, it is another
 _EIO = const(5)
 
 

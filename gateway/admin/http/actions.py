@@ -168,7 +168,7 @@ def _publish(operating: Operations, asked: dict[str, Any]) -> str:
     try:
         octets = bytes.fromhex(payload) if is_hex else payload.encode()
     except ValueError:
-        message = "the payload is not hexadecimal: two digits of 0-9 and a-f for each octet"
+        message = "the payload is not hexadecimal: two digits of 0-9 and a-f for each byte"
         raise RefusedError(HTTPStatus.BAD_REQUEST, message) from None
     topic = _text(asked, "topic", TOPIC_LENGTH_MAX)
     return operating.publish(

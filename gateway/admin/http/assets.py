@@ -2,7 +2,7 @@
 
 They are read when the gateway starts, 84 kB: later a disk that hangs would hold up the event loop.
 They are checked against the browser's copy by ETag, so that a page that is opened again costs a few
-hundred octets. No other file can be asked for.
+hundred bytes. No other file can be asked for.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 - A connection is over after a stated time, answered or not. What is answered in pieces (live
   updates, an export) may go on, as long as the peer takes each piece in time.
-- When too many are open the oldest is closed for the newest: whoever holds connections open and
-  says nothing cannot keep a health check out. Streams are counted apart, and refused beyond
-  STREAMS_MAX by whoever makes them.
+- When too many are open the oldest is closed for the newest: the one that holds connections open
+  and says nothing cannot keep a health check out. Streams are counted apart, and refused beyond
+  STREAMS_MAX by connection.
 - Of a request its head is read, and the body of a POST to /api/, each up to a stated size. What is
   longer is answered, and a stated part of it thrown away: the kernel would reset a connection that
   is closed with something unread, and the peer hear nothing.

@@ -1,11 +1,12 @@
 """Under which names the page answers.
 
 A page of another site can make a browser believe that the site's name is this machine (DNS
-rebinding), and would then read what this page shows and act as whoever is signed in on it. What
-the browser cannot be made to change is the name in `Host`. So the page answers under addresses,
-`localhost`, this machine's own name, alone or in `.local`, and the names in `admin.hosts`; any
-other one hears 421. Who sends no Host is no browser. What machines ask for, health and metrics,
-is answered under any name: there is nothing in it that a stranger could use.
+rebinding), and would then read what this page shows and act as the user who is signed in on it.
+What the browser cannot be made to change is the name in `Host`. So the page answers under
+addresses, `localhost`, this machine's own name, alone or in `.local`, and the names in
+`admin.hosts`; any other one hears 421. Who sends no Host is no browser. What machines ask for,
+health and metrics, is answered under any name: there is nothing in it that an unknown peer could
+use.
 """
 
 from __future__ import annotations

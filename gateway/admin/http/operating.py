@@ -1,7 +1,7 @@
 """What an operator may have the gateway do, as the page asks for it.
 
 The words of the answers are for people. What is done goes the ways that it goes without an
-operator: a message to a sensor waits in its outbox, a forgotten sensor hears DISCONNECT.
+operator: a message to a sensor waits in its outbox, a forgotten sensor receives DISCONNECT.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ ERRORS = {
         "are for programs"
     ),
     HTTPStatus.METHOD_NOT_ALLOWED: "not with this method; only /api/actions/ takes POST",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"at most {BODY_BYTES_MAX} octets, to /api/ alone",
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: f"at most {HEAD_BYTES_MAX} octets of head",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"at most {BODY_BYTES_MAX} bytes, to /api/ alone",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: f"at most {HEAD_BYTES_MAX} bytes of head",
     HTTPStatus.INTERNAL_SERVER_ERROR: "a fault of Tidegate; its log says more",
 }
 

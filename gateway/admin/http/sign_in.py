@@ -7,7 +7,7 @@
   all, or until the gateway stops. Of more than SESSIONS_MAX the one that was used the longest ago
   ends.
 - What changes something must carry the session's token, which only a page of this very origin can
-  read; SameSite keeps the cookie at home besides.
+  read; SameSite also keeps the cookie at home.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SignIn:
         self.change(self.password)
 
     def change(self, password: bytes | None) -> None:
-        """Another password; whoever is signed in by the one before is so no more."""
+        """Another password; those who signed in by the former one are signed out."""
         self._sessions.clear()
         self._digest = b"" if password is None else sha256(password).digest()
         self.password = None if password is None else b""

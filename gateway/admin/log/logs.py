@@ -132,7 +132,7 @@ class Output:
 
 @cache
 def output() -> Output | None:
-    """The one of this process, which other levels and formats keep; None if whoever started us has
+    """The one of this process, which other levels and formats keep; None if the parent process has
     closed stderr.
     """
     stream = sys.stderr

@@ -1,4 +1,4 @@
-"""Writes the log to one file descriptor from a thread of its own: whoever logs never waits.
+"""Writes the log to one file descriptor from a thread of its own: no caller waits.
 
 A full pipe, a terminal stopped by Ctrl-S or a socket that nobody reads holds write(2) for as long
 as it likes. That may hold this thread and nothing else.
@@ -157,7 +157,7 @@ class LogWriter:
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # whoever shares it with us has made it non-blocking
+            except BlockingIOError:  # the one that shares it with us has made it non-blocking
                 ready = select.poll()
                 ready.register(self._descriptor, select.POLLOUT)
                 ready.poll()

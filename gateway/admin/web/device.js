@@ -136,7 +136,7 @@ function strand(topic) {
   return {
     node: el("section", { class: "strand" }, el("h3", { text: topic }), when, numbers),
     update(latest) {
-      setText(when, `${ago(latest.heard_at)}, at ${clock(latest.heard_at, { seconds: true })}, QoS ${latest.qos}${latest.retain ? ", retained" : ""}, ${counted(latest.bytes, "octet")}`);
+      setText(when, `${ago(latest.heard_at)}, at ${clock(latest.heard_at, { seconds: true })}, QoS ${latest.qos}${latest.retain ? ", retained" : ""}, ${counted(latest.bytes, "byte")}`);
       const now = JSON.stringify(latest.values);
       if (now === shown) return;
       shown = now;

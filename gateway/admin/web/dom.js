@@ -23,7 +23,7 @@ function made(node, attributes, children) {
   return node;
 }
 
-// Changes the text only if it is another one, so that a selection stays and nothing is laid out anew.
+// Changes the text only if it is another one, so that a selection stays and nothing is laid out again.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

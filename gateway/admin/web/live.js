@@ -44,7 +44,7 @@ export class Live {
     }
     const answer = await fetch("healthz").catch(() => null);
     const health = await answer?.json().catch(() => null);
-    if (health?.checks?.configuration) location.reload(); // it was started anew, with a wrong one
+    if (health?.checks?.configuration) location.reload(); // it was started again, with a wrong one
     this.onState(health ? "full" : "lost");
     this.again = setTimeout(() => this.#open(), AGAIN_MS);
   }

@@ -36,7 +36,7 @@ export class Log {
 
   hear(name, body) {
     if (name !== "log") return;
-    if (body.last < this.last) this.lines.replaceChildren(); // the gateway has started anew
+    if (body.last < this.last) this.lines.replaceChildren(); // the gateway was restarted
     const fresh = body.lines.filter((line) => line.number > this.last || body.last < this.last);
     this.last = body.last;
     this.lines.append(...fresh.map(line));

@@ -19,7 +19,7 @@ SCHEMA = "tidegate.buffer.peek/1"
 COUNT_DEFAULT = 10
 COUNT_MAX = 10_000
 NAME_LENGTH_MAX = 60
-HEAD = ("client", "topic", "QoS", "age", "octets", "payload")
+HEAD = ("client", "topic", "QoS", "age", "bytes", "payload")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 Without an option all parts are examined. Nothing is changed, and a gateway that runs is not
 disturbed. `--listen` is no part, as it takes its time and a port. Each failure comes with the
-command that mends it, or that is the first step to that.
+command that fixes it, or that is the first step to that.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def _add_listening_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         type=_port,
         help="hear this serial port and say what speaks there: which framing, how many nodes, how "
-        "much is damaged, or a console, or noise. Nothing is sent; some boards start anew when "
+        "much is damaged, or a console, or noise. Nothing is sent; some boards start again when "
         "their port is opened. Exit code 0 if it is MQTT-SN, 1 if not, 69 or 77 if the port is not "
         "to be had, as while a gateway has it",
     )
@@ -106,7 +106,7 @@ def _port(text: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 if something was found that must be mended; warnings and notes are 0."""
+    """1 if something was found that must be fixed; warnings and notes are 0."""
     if arguments.listen is not None:
         return _listen(arguments)
     from gateway.cli.doctor import parts
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_sections(sections: list[Section], *, is_json: bool) -> bool:
-    """Whether nothing must be mended."""
+    """Whether nothing must be fixed."""
     found = [finding for section in sections for finding in section.findings]
     is_ok = all(finding.level is not Level.FAILURE for finding in found)
     if is_json:
@@ -209,7 +209,7 @@ def _units(subject: Examined, _arguments: argparse.Namespace) -> Section:
     return examine(subject)
 
 
-# In the order in which one would mend them: nothing is right with a wrong clock or a full disk.
+# In the order in which one would fix them: nothing is right with a wrong clock or a full disk.
 PARTS: dict[str, Callable[[Examined, argparse.Namespace], Section]] = {
     "configuration": _configuration,
     "clock": _clock,

@@ -89,7 +89,7 @@ def _answer(work: Callable[[], object], writing: int) -> None:
 
 
 def _let_go_of_outputs() -> None:
-    """Whoever reads them through a pipe would wait for a child that is left behind. A terminal
+    """The one that reads them through a pipe would wait for a child that is left behind. A terminal
     stays, for the progress of a long measurement.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""What the facts about the disk mean, and what to do: the first thing to mend comes first."""
+"""What the facts about the disk mean, and what to do: the first thing to fix comes first."""
 
 import shlex
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`command` mends it, or is the first step to that; each failure has one."""
+    """`command` fixes it, or is the first step to that; each failure has one."""
 
     level: Level
     what: str
@@ -173,7 +173,7 @@ def _about_times(facts: DiskFacts) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING,
             f"the card seems to acknowledge before it has written: p50 {milliseconds(times.p50_s)}",
-            "no software can mend this: a power cut may take what was acknowledged last; use an "
+            "no software can fix this: a power cut may take what was acknowledged last; use an "
             "industrial card, eMMC or an SSD, or a supply that outlasts a power cut",
         )
     if times.p99_s > SLOW_S:

@@ -176,7 +176,7 @@ def _about_signals(process: GatewayProcess) -> Iterator[Finding]:
                 Level.WARNING,
                 f"the gateway (process {process.pid}) {how} {' and '.join(names)}: it cannot be "
                 "stopped or reloaded",
-                "whoever started it had them so; end it by force, then start it again",
+                "the process that started it had them so; end it by force, then start it again",
                 f"sudo kill -KILL {process.pid}",
             )
 

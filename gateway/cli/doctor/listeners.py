@@ -133,7 +133,7 @@ def _about_buffer(udp: UdpSettings) -> Iterator[Finding]:
         setting = f"net.core.rmem_max={udp.receive_buffer_bytes}"
         yield Finding(
             Level.NOTE,
-            f"the kernel gives {most} of the {udp.receive_buffer_bytes} octets that "
+            f"the kernel gives {most} of the {udp.receive_buffer_bytes} bytes that "
             "udp.receive_buffer_bytes asks for: bursts of thousands of readings may lose some",
             "raise the kernel's limit",
             f"echo {setting} | sudo tee /etc/sysctl.d/60-tidegate.conf && sudo sysctl --system",

@@ -52,7 +52,7 @@ async def _listen(options: PortOptions, seconds: float) -> LineContent:
     callbacks = LineCallbacks(on_bytes, writable=lambda: None, lost=lambda _reason: over.set())
     line = await open_line(options, callbacks)
     loop.add_signal_handler(signal.SIGINT, over.set)
-    progress = Progress(lambda left: f"listening for {left} s more, {bytes_received} octets so far")
+    progress = Progress(lambda left: f"listening for {left} s more, {bytes_received} bytes so far")
     began = now()
     line.begin()
     try:

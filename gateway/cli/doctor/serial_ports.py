@@ -1,7 +1,7 @@
 """Which serial ports this machine has, who may and does use them, and what is amiss with those that
 the configuration names.
 
-Ports are looked at, not opened: many boards start anew when their port is opened.
+Ports are looked at, not opened: many boards start again when their port is opened.
 """
 
 import os

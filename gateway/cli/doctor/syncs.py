@@ -19,7 +19,7 @@ from types import FrameType
 SYNCS_MIN = 10
 SYNCS_DEFAULT = 100
 SYNCS_MAX = 100_000  # a file of 17 MB
-RECORD_BYTES = 170  # a reading of 100 octets in the journal
+RECORD_BYTES = 170  # a reading of 100 bytes in the journal
 PAGE_BYTES = 4096
 
 _PREFIX, _SUFFIX = "doctor-", ".measuring"

@@ -145,7 +145,7 @@ def _about_service(properties: dict[str, str]) -> Iterator[Finding]:
     if restarts.isdigit() and int(restarts) >= RESTARTS_MANY:
         yield Finding(
             Level.WARNING,
-            f"the service was started anew {restarts} times since the machine started",
+            f"the service was started again {restarts} times since the machine started",
             "its log says why",
             f"sudo journalctl -u {SERVICE} -p warning -b",
         )

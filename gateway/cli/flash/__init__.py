@@ -1,7 +1,7 @@
 """`tidegate flash`: from an unpacked board to its first reading at the gateway.
 
 Without an action the whole way: find the board, say what it is, give it MicroPython if it has none,
-its program and its settings, and wait until the gateway hears it.
+its program and its settings, and wait until the gateway receives its first message.
 """
 
 import argparse

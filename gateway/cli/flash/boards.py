@@ -197,7 +197,7 @@ def _require_kind(kind: Kind, identity: Identity) -> None:
 
 
 def wait_for_micropython(target: Target, kinds: Mapping[str, Kind], patience_s: float) -> Target:
-    """After an installation, when the port may come anew, or under another name."""
+    """After an installation, when the port may come again, or under another name."""
     deadline = time.monotonic() + patience_s
     while True:
         try:

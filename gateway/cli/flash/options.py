@@ -75,7 +75,7 @@ def add_firmware_options(parser: argparse.ArgumentParser, *, is_repeated: bool =
 
 def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
     options = _Set(parser, "the node", is_repeated=is_repeated)
-    options.add("--name", metavar="ID", help="its MQTT-SN client id, 1 to 23 octets")
+    options.add("--name", metavar="ID", help="its MQTT-SN client id, 1 to 23 bytes")
     options.add("--topic", metavar="TOPIC", help="of its readings (default: sensors/ID)")
     options.add(
         "--interval",

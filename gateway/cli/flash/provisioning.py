@@ -132,7 +132,7 @@ def provision(
     _require_version(kind, target)
     count, octets = len(program.files), program.octets
     if arguments.dry_run:
-        report.print_line(f"would place {counted(count, 'file')}, {octets} octets:")
+        report.print_line(f"would place {counted(count, 'file')}, {octets} bytes:")
         for file in program.files:
             report.print_line(
                 f"  {len(file.octets):7} /{file.path}{' (secret)' if file.is_secret else ''}"
@@ -141,7 +141,7 @@ def provision(
     if target is None:
         sent = place(FolderPlacing(arguments.into), program.files, report)
         report.print_line(
-            f"{arguments.into} has {counted(count, 'file')}, {octets} octets; {sent} were written"
+            f"{arguments.into} has {counted(count, 'file')}, {octets} bytes; {sent} were written"
         )
         _enrol(arguments, node, kind, None, program, report)
         return
@@ -187,7 +187,7 @@ def _place_on_board(target: Target, program: Program, report: Report) -> None:
     else:
         sent = place(MpremotePlacing(port), program.files, report)
     same = f", {count - sent} were there already" if sent < count else ""
-    report.print_line(f"the board has {counted(count, 'file')}, {octets} octets, verified{same}")
+    report.print_line(f"the board has {counted(count, 'file')}, {octets} bytes, verified{same}")
 
 
 def _has_script(console: Console) -> bool:
@@ -210,10 +210,10 @@ def _verify_script(console: Console, script: bytes, report: Report) -> None:
     if not script or found[: len(script)] != script:
         text = (
             "the program in the board's flash is another one, and goes before any in files: "
-            "tidegate flash --drive FOLDER  puts both there anew"
+            "tidegate flash --drive FOLDER  puts both there again"
         )
         raise FlashError(Failure.WRONG, text)
-    report.print_line(f"the board has its program, {len(script)} octets, verified")
+    report.print_line(f"the board has its program, {len(script)} bytes, verified")
 
 
 def _enrol(
@@ -224,7 +224,7 @@ def _enrol(
     program: Program,
     report: Report,
 ) -> None:
-    """One line of JSON, without secrets, for whoever keeps a list of nodes."""
+    """One line of JSON, without secrets, for those who keep a list of nodes."""
     identity = None if target is None else target.identity
     line = json.dumps(
         {

@@ -47,7 +47,7 @@ def _answers(console: Console, target: Target) -> Iterator[Answer]:
     yield bool(kind.machine.search(identity.machine)), f"a {kind.title}"
     free = int(_answer(console, "import gc\ngc.collect()\nprint(gc.mem_free())") or 0)
     enough = FREE_OCTETS_MIN[kind.program]
-    yield free >= enough, f"{free} octets of memory free; {enough} or more"
+    yield free >= enough, f"{free} bytes of memory free; {enough} or more"
     there = ast.literal_eval(_answer(console, "import os\nprint(os.listdir())") or "[]")
     if kind.program == "tiny" and _script_in_flash(console):
         yield True, "its program, in flash"

@@ -157,7 +157,7 @@ def _mix(text: str) -> tuple[int, ...]:
 def _name(text: str) -> str:
     if 1 <= len(text.encode()) <= 12 and text.isprintable() and not set(text) & set("/+#"):
         return text
-    raise argparse.ArgumentTypeError(f"expected 1 to 12 octets, without / + and #, got {text!r}")
+    raise argparse.ArgumentTypeError(f"expected 1 to 12 bytes, without / + and #, got {text!r}")
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -243,7 +243,7 @@ class LinkLines(logging.Handler):
     """What the link says of the broker, on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING or "back" in record.getMessage():
+        if record.levelno >= logging.WARNING or " again after " in record.getMessage():
             print_error(f"tidegate watch: {record.getMessage()}")
 
 

@@ -1,12 +1,12 @@
 """Who may come in, and how much those get who have not.
 
-Strangers, that is addresses from which no client is known to answer, have budgets of their own, so
-that a flood of them costs members nothing:
+Unknown peers, that is addresses from which no client is known to answer, have budgets of their own,
+so that a flood of them costs members nothing:
 
 - `answers_per_s_max` DISCONNECTs a second in all, beyond which they hear nothing;
 - `connects_per_s_max` CONNECTs, and `connects_at_once_max` at once, as after a power cut. Beyond
   that a CONNECT is dropped unread, but for one with the client id of a session that is there: of
-  these as many may come besides. So clients that moved are not locked out by random ids.
+  these as many more may come. So clients that moved are not locked out by random ids.
 
 Clients are bounded by `clients_max`, sessions that are kept for absent clients included. When all
 places are taken, a new client gets that of an unproven one of the host with the most clients
@@ -20,8 +20,8 @@ takes is not given back at once. Nor does a client then get more than a few topi
 
 With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
 door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most
-`clients_max` of them. Others hear "congestion": a sensor that the operator is about to let in tries
-again by itself (6.2). Clients that have a session are no new ones.
+`clients_max` of them. Others receive "congestion": a sensor that the operator is about to let in
+tries again by itself (6.2). Clients that have a session are no new ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gateway.frames import Connect, ReturnCode
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2
 _CONNECT = bytes((Connect.KIND,))
-_CONNECT_HEAD = 6  # octets before the client id, in the short form
+_CONNECT_HEAD = 6  # bytes before the client id, in the short form
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Admission:
     # Who is in no list
 
     def restore(self, permitted: Iterable[ClientId]) -> None:
-        """Those that the operator let in, in a former life."""
+        """Those that the operator let in, in a previous run."""
         self.permitted.update(permitted)
 
     def unlisted(self, client_id: ClientId, now: float) -> Refusal | None:
@@ -159,11 +159,12 @@ class Admission:
                 return client_id
 
     def may_answer_unknown(self, now: float) -> bool:
-        """Whether the strangers' budget has an answer left."""
+        """Whether the unknown peers' budget has an answer left."""
         return self._answers.take(now)
 
     def may_connect(self, address: bytes, datagram: bytes, now: float) -> bool:
-        """Whether there is a budget for this datagram from a stranger, which is not decoded yet.
+        """Whether there is a budget for this datagram from an unknown peer, which is not decoded
+        yet.
 
         Fast, because a flood is made of those for which there is none.
         """
@@ -189,7 +190,7 @@ class Admission:
         count, self._turned_away = self._turned_away, 0
         if not count:
             return []
-        detail = f"more than {self._options.connects_per_s_max} CONNECTs/s from strangers"
+        detail = f"more than {self._options.connects_per_s_max} CONNECTs/s from unknown peers"
         peer = Peer(link, self._turned_away_last)
         return [
             Dropped(

@@ -4,7 +4,7 @@ the client id, began at another address.
 One datagram in a client's name must not end its session: its queue, its subscriptions and its will
 cannot be had back. So the newcomer is served at once, with a session of its own, and the *former*
 session stays beside it: what its subscriptions bring waits in it or goes to its address, and its
-rows stay on the disk. After a restart the former session is there, and the newcomer hears
+rows stay on the disk. After a restart the former session is there, and the newcomer receives
 DISCONNECT.
 
 After CONNECT with CleanSession the newcomer begins with nothing, and nothing of it is saved. Else
@@ -179,7 +179,7 @@ class Contests:
         return contest.returned(change.before, change.detail)
 
     def left(self, contest: Contest, *, in_order: bool) -> Will | None:
-        """The newcomer has said DISCONNECT, or is lost and its will published. The first tells
+        """The newcomer has sent DISCONNECT, or is lost and its will published. The first tells
         nothing of the former one, unless it has given the same will; else that one's will may be
         due now, and is returned.
         """

@@ -1,11 +1,11 @@
 """Who was just told to go, so that two gateways do not tell each other for ever.
 
-To a gateway another one is a stranger, and what strangers say is answered with DISCONNECT. One
-datagram that somebody sends to the one in the name of the other would set them off, and take the
-strangers' budget of both for good. So a DISCONNECT within `ECHO_S` of ours is taken for the answer
-to it. A client that repeats its own DISCONNECT does so after T_retry, which is longer.
+To a gateway another one is an unknown peer, and what unknown peers say is answered with DISCONNECT.
+One datagram that somebody sends to the one in the name of the other would set them off, and take
+the unknown peers' budget of both for good. So a DISCONNECT within `ECHO_S` of ours is taken for the
+answer to it. A client that repeats its own DISCONNECT does so after T_retry, which is longer.
 
-Full: beyond `REMEMBERED_MAX` the oldest is forgotten. The strangers' budget lets fewer be told.
+Full: beyond `REMEMBERED_MAX` the oldest is forgotten. The unknown peers' budget lets fewer be told.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class DisconnectEchoes:
         self._sent_at: dict[Peer, float] = {}  # the oldest first
 
     def sent(self, peer: Peer, now: float) -> None:
-        """We said DISCONNECT to this stranger."""
+        """We sent DISCONNECT to this unknown peer."""
         self._sent_at.pop(peer, None)
         if len(self._sent_at) >= REMEMBERED_MAX:
             del self._sent_at[next(iter(self._sent_at))]

@@ -2,13 +2,14 @@
 
 - ADVERTISE goes to every group that is joined, each `advertise_s`, and only while the gateway can
   do something with a reading. Nobody is told of a gateway that cannot serve.
-- Of what comes by a group only SEARCHGW is ever answered. Searches share the strangers' budget, and
-  an answer is as long as its question.
+- Of what comes by a group only SEARCHGW is ever answered. Searches share the unknown peers' budget,
+  and an answer is as long as its question.
 - A standby is silent until every other gateway it has heard has missed `missed_max` of its own
   ADVERTISEs. While it can hear no group it knows nothing, so it waits.
 - ADVERTISE does not say whether it comes from a standby. Of two that stand in the one with the
   lower id stays: the higher one stops as soon as it hears the lower, and the lower one says
-  ADVERTISE once more. Whoever is heard again after that is no standby, and the lower one stops too.
+  ADVERTISE once more. A gateway that is heard again after that is no standby, and the lower one
+  stops too.
 
 Limits: one entry for each id a gateway can have, 256.
 """
@@ -111,7 +112,7 @@ class Discovery:
         self._schedule()
 
     def left(self, link: int) -> None:
-        """The group of this link is not to be had until further notice."""
+        """The group of this link is not available until further notice."""
         self._joined.discard(link)
         self._hearing.discard(link)
         self._schedule()

@@ -1,13 +1,13 @@
 """Callers: new clients whose CONNECT was answered and who have said nothing since.
 
 Anyone can send CONNECT in the name of any address, and nobody may be there to hear the answer. So
-a caller costs a few hundred octets and no write: no session, no place among the clients, no row on
+a caller costs a few hundred bytes and no write: no session, no place among the clients, no row on
 disk. Its next frame shows that somebody is there, and makes it a client. Nothing is lost if a
-caller is forgotten: it has no subscription, no will and no message yet, and hears DISCONNECT at
+caller is forgotten: it has no subscription, no will and no message yet, and receives DISCONNECT at
 its next frame, as after a restart; then it connects again.
 
 A caller is forgotten when it was silent for longer than it declared (looked for every SWEEP_S), or
-when its place is needed: `callers_max` who have heard CONNACK and, apart from them,
+when its place is needed: `callers_max` who have received CONNACK and, apart from them,
 `handshakes_max` who were asked for their will; of each the one that called first gives way,
 among those of the host that has the most of them (`host_quota.py`).
 """
@@ -113,7 +113,7 @@ class HalfOpenClients:
         return caller if now < self._deadline(caller) else None
 
     def forget(self, client_id: ClientId) -> None:
-        """The client has connected anew, or from elsewhere."""
+        """The client has connected again, or from elsewhere."""
         caller = self._by_client.get(client_id)
         if caller is not None:
             self._remove(caller)

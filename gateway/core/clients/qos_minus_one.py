@@ -1,6 +1,6 @@
 """Readings without a session: PUBLISH at QoS -1, from anyone who may reach the port.
 
-Off unless allowed. Only predefined ids and short names name a topic for a stranger (1.2, 6.8);
+Off unless allowed. Only predefined ids and short names name a topic for an unknown peer (1.2, 6.8);
 with `long_topics` also the form that some clients use although no specification has it: topic id
 type 00, the length of the name in the topic id field, name and payload one after the other.
 Nothing is ever answered.

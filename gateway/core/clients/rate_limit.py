@@ -1,7 +1,7 @@
 """How many packets one address may send in a second, for those addresses that clients have.
 
 What comes beyond that is dropped unread; an answer is not owed, as to a packet that the network
-lost. Strangers are bounded elsewhere, all of them together (`admission.py`).
+lost. Unknown peers are bounded elsewhere, all of them together (`admission.py`).
 
 Limit: one number for each member that sent something in this second.
 """

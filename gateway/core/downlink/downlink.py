@@ -1,13 +1,13 @@
 """From the broker to the clients that asked: subscriptions, deliveries and retained messages.
 
 A subscription is asked for, saved when the broker grants the filter that covers it, and joined
-when it is durable; only then does its client hear SUBACK, then what the broker retains, then live
-messages. Where the broker is away for longer than a moment (pending_subscriptions.py) a
+when it is durable; only then does its client receive SUBACK, then what the broker retains, then
+live messages. Where the broker is away for longer than a moment (pending_subscriptions.py) a
 subscription is saved at once and made when it is back.
 
-The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
-its copy or has it durably in its outbox, whichever is first. Where all of them listen they have
-`SOON_S` to make the second needless (write_behind.py). A QoS 2 message is durable with
+The broker hears that a QoS 1 message is durably accepted when each client it is for has
+acknowledged its copy or has it durably in its outbox, whichever is first. Where all of them listen
+they have `SOON_S` to make the second needless (write_behind.py). A QoS 2 message is durable with
 its packet id first.
 
 Retained messages: a new subscriber gets them once, with the flag; while the broker is away those
@@ -111,7 +111,7 @@ class Downlink:
         retained: list[RetainedRecord],
         now: float,
     ) -> None:
-        """What a former life left. Who heard then is no newcomer."""
+        """What a previous run left. Who heard then is no newcomer."""
         self.subscriptions.restore(subscriptions)
         for topic_filter, qos in self.subscriptions.covering.items():
             self._upstream.subscriptions.want(topic_filter, qos, retained=True)
@@ -195,8 +195,8 @@ class Downlink:
 
     def subscription_saved(self, asked: SubscribeTo, now: float) -> list[Output]:
         """The subscription is durable: its client hears from now on, SUBACK first, then what is
-        retained. Both wait until that is durable too: who has heard SUBACK is no newcomer after a
-        restart.
+        retained. Both wait until that is durable too: who has received SUBACK is no newcomer after
+        a restart.
         """
         if not self.pending.saved(asked):
             return []  # its session is over, or the broker refused the filter meanwhile
@@ -290,7 +290,7 @@ class Downlink:
         self._newcomers = dict.fromkeys(self._newcomers, now)
 
     def closed(self, now: float) -> list[Output]:
-        """The broker is away, or was sought in vain."""
+        """The broker is away, or was sought without success."""
         self._confirm_until = inf
         # What the others have not been sent, if the connection did not last, they get in the next.
         self._forget_old_newcomers(now)
@@ -532,7 +532,7 @@ class Downlink:
         return True
 
     def _hand_back(self, publication: Publication, now: float) -> list[Output]:
-        """Tell the broker that its message is in good hands, now or when it is."""
+        """Tell the broker that its message is durably accepted, now or when it is."""
         if publication.message.qos == 2 or not publication.copies:
             return self._upstream.keep(publication)
         if publication.unsaved is not None:

@@ -6,7 +6,7 @@ that ask wait for a broker that was there a moment ago, or has not been asked ye
 without it after `BROKER_PATIENCE_S`. In that time it is tried twice (transports/reconnect.py), and
 no client repeats SUBSCRIBE yet (10 s and more, MQTT-SN 1.2, 7.2).
 
-A broker that comes and goes and grants nothing does not begin the time anew: where it refuses by
+A broker that comes and goes and grants nothing does not begin the time again: where it refuses by
 closing the connection nobody would be accepted.
 
 A subscription that is in memory alone would be gone after a restart, and its client could not
@@ -56,7 +56,7 @@ class PendingSubscriptions:
         self.due_at = inf
 
     def closed(self, now: float) -> list[SubscribeTo]:
-        """It is away, or was sought in vain. Returns those that wait no longer."""
+        """It is away, or was sought without success. Returns those that wait no longer."""
         if self.is_there and not self._asked:
             self._patient_until = inf
         self.is_there = False

@@ -91,7 +91,7 @@ class Retained:
         return self._bytes
 
     def restore(self, saved: list[RetainedRecord], expiry_clock: ExpiryClock, now: float) -> None:
-        """What a former life kept, as far as there is room."""
+        """What a previous run kept, as far as there is room."""
         for row in saved:
             message = Message(row.topic, row.payload, row.qos, retain=True)
             if row.expiry is not None:

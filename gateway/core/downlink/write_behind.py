@@ -4,8 +4,8 @@ The broker keeps a QoS 1 message until it hears from us, and sends it again if w
 clients that listen nothing is written for `SOON_S`: nearly all acknowledge sooner. What is
 left then is saved, and the broker may forget it.
 
-The broker would send it behind what was saved meanwhile, though it came before: so whoever saves
-anything for a client saves all of this first (`save`, with infinity).
+The broker would send it behind what was saved meanwhile, though it came before: so the one that
+saves anything for a client saves all of this first (`save`, with infinity).
 
 Limit: the broker sends no more than our Receive Maximum before it hears of any; acknowledged ones
 stand here until the one before them is acknowledged or saved, for `SOON_S` at most.

@@ -1,11 +1,11 @@
 """Readings that wait in the journal for the broker: how many of whom, and the few read back.
 
-What is *parked* is in the journal only: the core keeps no more of it than a count for each client,
-so that nothing of a client passes what it sent before. When the broker has room, parked readings
-are read back in order, some at a time, into `ready`.
+What is *queued on disk* is in the journal only: the core keeps no more of it than a count for each
+client, so that nothing of a client passes what it sent before. When the broker has room, readings
+queued on disk are read back in order, some at a time, into `ready`.
 
 With `coalesce_retained` only the newest of the retained readings on a topic is worth sending. Only
-readings parked in this life are left out: of an older one the broker may have seen half.
+readings queued on disk in this life are left out: of an older one the broker may have seen half.
 
 Limits: `READY_MAX` readings are in memory at once (the journal may bring one batch more); counts
 are for clients that have something here, newest values for `TOPICS_MAX` topics (those of further
@@ -26,14 +26,14 @@ TOPICS_MAX = 10_000
 
 class Backlog:
     def __init__(self) -> None:
-        # How many readings of each client are parked or ready.
+        # How many readings of each client are queued on disk or ready.
         self.of_clients: dict[ClientId, int] = {}
         self.ready: deque[Reading] = deque()
         self.is_reading = False  # the journal was asked and has not answered
-        self.is_paused = False  # by the operator: what is parked stays so
+        self.is_paused = False  # by the operator: what is queued on disk stays so
         self.reads = 0  # answers of the journal so far
         self._storing = 0  # on their way into the journal
-        self._readable = 0  # parked, durable, and not read back
+        self._readable = 0  # queued on disk, durable, and not read back
         self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
 
     def __len__(self) -> int:
@@ -48,13 +48,13 @@ class Backlog:
 
     @property
     def is_drained(self) -> bool:
-        """Whether none is parked before those that are on their way into the journal."""
+        """Whether none is queued on disk before those that are on their way into the journal."""
         return not (self._readable or self.ready or self.is_reading)
 
     # Into the journal
 
     def restore(self, queued: Mapping[ClientId, int]) -> None:
-        """What a former life left in the journal."""
+        """What a previous run left in the journal."""
         self.of_clients.update(queued)
         self._readable = sum(queued.values())
 

@@ -45,7 +45,7 @@ NO_PACKET_ID = 0
 REPLACEMENT = "\ufffd"  # of what is not UTF-8; it may be part of a topic
 
 _QOS_MAX = 2
-_MORE = 0x80  # octets of a variable byte integer follow (MQTT 5, 1.5.5)
+_MORE = 0x80  # bytes of a variable byte integer follow (MQTT 5, 1.5.5)
 _SHIFT_MAX = 21
 _NONE: Sequence[int] = ()
 
@@ -123,7 +123,7 @@ class PublishEncoder:
 
 
 def _numbers(reading: Reading) -> bytes:
-    """Epoch and sequence of a reading that a former life took on."""
+    """Epoch and sequence of a reading that a previous run took on."""
     epoch = user_property("epoch", str(reading.epoch))
     return epoch + user_property("seq", str(reading.sequence))
 
@@ -162,7 +162,7 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
         if octet < 0x80:
             break
     else:
-        raise BadPacketError("a packet length of more than four octets")
+        raise BadPacketError("a packet length of more than four bytes")
     end = position + 1 + length
     if end - start > packet_bytes_max:
         return start - end
@@ -253,7 +253,7 @@ def _read(data: memoryview) -> object:
             raise
         raise BadPacketError("text that is not UTF-8") from None
     if size != len(data):
-        raise BadPacketError(f"a packet of {size} octets that says it has {len(data)}")
+        raise BadPacketError(f"a packet of {size} bytes that says it has {len(data)}")
     return packet
 
 

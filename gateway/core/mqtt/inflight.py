@@ -1,13 +1,13 @@
-"""Readings that the broker has not settled yet: on the wire, and waiting for their turn.
+"""Readings that the broker has not acknowledged yet: on the wire, and waiting for their turn.
 
 The packet id of a reading is given with its sequence and is the same after a crash. While another
 reading has it still, a QoS 1 reading passes it over; a QoS 2 reading waits, because the broker
-would take it for another one under another id. A QoS 1 reading is settled by PUBACK, a QoS 2
+would take it for another one under another id. A QoS 1 reading is acknowledged by PUBACK, a QoS 2
 reading by PUBCOMP.
 
 Those that wait in memory and those that are read back from the journal (backlog.py) take turns, so
-that neither starves. But what waited when something was parked goes ahead of all that is read back:
-it is older. What would overtake a QoS 2 reading of its own goes aside (qos_order.py).
+that neither starves. But what waited when something was queued on disk goes ahead of all that is
+read back: it is older. What would overtake a QoS 2 reading of its own goes aside (qos_order.py).
 
 Limits: on the wire the broker's Receive Maximum and QOS2_IN_FLIGHT_MAX; waiting
 `waiting_messages_max` and `waiting_bytes_max`, beyond which a reading is refused with congestion
@@ -45,7 +45,7 @@ class InFlight:
         self.held_back: dict[ClientId, deque[Reading]] = {}
         self.held_count = 0
         self.next_alone: Reading | None = None
-        # Of those released, by packet id: the broker has to hear PUBREL once more, one by one.
+        # Of those released, by packet id: the broker has to receive PUBREL once more, one by one.
         self.to_release: deque[int] = deque()
         # Beyond the broker's quota: these go first when it has been given time.
         self.over_quota: list[Reading] = []
@@ -165,7 +165,7 @@ class InFlight:
 
     def wait(self, reading: Reading, *, ahead: bool) -> bool:
         """Queue behind the others; False for one that is nowhere but in memory when that is full.
-        `ahead`: what is parked from now on is younger.
+        `ahead`: what is queued on disk from now on is younger.
         """
         waiting = self.waiting
         waiting_bytes = self._waiting_bytes + _cost(reading)
@@ -181,7 +181,7 @@ class InFlight:
         return True
 
     def put_ahead(self) -> None:
-        """All that is parked from now on is younger than all that waits now."""
+        """All that is queued on disk from now on is younger than all that waits now."""
         self._return_aside()
         self.end_quota_wait()
         self._ahead = len(self.waiting)
@@ -360,7 +360,7 @@ class InFlight:
         return [*in_flight, *self.held(), *self.qos_order.all(), *self.waiting]
 
     def restore(self, received: list[Reading]) -> None:
-        """What a former life had sent, and the broker had received (QoS 2)."""
+        """What a previous run had sent, and the broker had received (QoS 2)."""
         for reading in received:
             reading.upstream_qos = 2
             self.released[reading.packet_id] = reading

@@ -4,16 +4,15 @@ Rule 1: readings leave in the order in which they came; QoS 0 keeps its place be
         wait for the window.
 Rule 2: a reading gets its sequence when it is taken on, in the journal, on the wire or to wait, so
         that numbers are contiguous, and keeps its delivery tag however often it goes to the
-        broker, also in the next life of the gateway.
-Rule 3: after a break, with the broker's session gone everything unsettled is published again as
-        new, and PUBREL is never sent. With the session present, `trust_session` decides: by the
+        broker, also in the next run of the gateway.
+Rule 3: after a break, with the broker's session gone everything unacknowledged is published again
+        as new, and PUBREL is never sent. With the session present, `trust_session` decides: by the
         specification (DUP for what had no PUBREC, PUBREL for what had), or everything again with
-        DUP and the same packet id, because mosquitto says "session present" after a kill though
-        it forgot the QoS 2 messages it had answered with PUBREC.
-        PUBREL for a reading that is in the journal waits there for the record of PUBREC, or a
-        restart would publish again what the broker has released; so it does in each connection,
-        because CONNECT has made that record void (session.py, Rule 4). Without `trust_session`
-        nobody would read it.
+        DUP and the same packet id, because mosquitto says "session present" after a kill though it
+        forgot the QoS 2 messages it had answered with PUBREC. PUBREL for a reading that is in the
+        journal waits there for the record of PUBREC, or a restart would publish again what the
+        broker has released; so it does in each connection, because CONNECT has made that record
+        void (session.py, Rule 4). Without `trust_session` nobody would read it.
 Rule 4: a QoS 1 or 2 reading is refused by a broker that takes QoS 0 only, because nothing would
         ever say that it arrived.
 Rule 5: what may be the cause of the connection's end goes alone, or is not sent (caution.py).
@@ -158,7 +157,7 @@ class Publisher:
         return self._resend()
 
     def close(self) -> None:
-        """What is unsettled stays for the next connection."""
+        """What is unacknowledged stays for the next connection."""
         self.is_open = False
         self.is_congested = self.gives_way = False
         self.is_paused, self.paused_until = False, inf
@@ -203,7 +202,7 @@ class Publisher:
     def recorded(self, release: ReceiptRecorded) -> list[Output]:
         """PUBREC is on record: PUBREL may go, if the connection is still the one it came on."""
         if not self.is_open or release.connection != self._connection:
-            return []  # it is void, and the broker says PUBREC again
+            return []  # it is void, and the broker sends PUBREC again
         packet_id, in_flight = release.packet_id, self.in_flight
         self._recording.discard(packet_id)
         reading = in_flight.published.get(packet_id) or in_flight.released.get(packet_id)
@@ -213,7 +212,7 @@ class Publisher:
         return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
     def receive_pubcomp(self, packet_id: int) -> list[Output]:
-        """Settled whatever the code: "not found" says that the broker has finished with it."""
+        """Finished whatever the code: "not found" says that the broker has finished with it."""
         return self.receive_pubcomps([packet_id])
 
     def receive_pubcomps(self, packet_ids: list[int]) -> list[Output]:
@@ -451,7 +450,7 @@ class Publisher:
     def publish(self, reading: Reading, *, ahead: bool = False) -> Output | None:
         """Carry a reading to the broker, now or in its turn (None).
 
-        `ahead`: while it waits, what is parked is younger.
+        `ahead`: while it waits, what is queued on disk is younger.
         """
         in_flight, qos = self.in_flight, reading.qos
         if qos == 0:
@@ -515,7 +514,7 @@ class Publisher:
         elif not was_sent:  # the clock may have been set since it was taken on
             reading.unix_ms = self._stamped_again(reading)
         packet_id = in_flight.publish(reading) if qos else 0
-        # A former life may have sent it; its session at the broker may know the packet id.
+        # A previous run may have sent it; its session at the broker may know the packet id.
         is_repeat = reading.epoch != self.epoch or (was_sent > 0 and self.caution.is_on)
         dup = is_repeat and self._is_resumed and qos > 0
         octets = self._writer.write(reading, packet_id, dup=dup)

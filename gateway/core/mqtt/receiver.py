@@ -5,7 +5,7 @@ Rule 1: what is not acknowledged yet is remembered with its packet id. If the br
         and passed on no second time.
 Rule 2: a QoS 2 message is passed on once for its packet id, until PUBREL, also over a restart: the
         id is durable before PUBREC, and its end before PUBCOMP. A broker that lost its memory but
-        not its session (mosquitto, killed) begins its packet ids anew; other contents under a
+        not its session (mosquitto, killed) begins its packet ids again; other contents under a
         known id are therefore another message.
 
 Limit: packet ids are remembered, at most the 65,535 there are; a broker that keeps to our Receive
@@ -55,7 +55,7 @@ class Receiver:
         self._unreleased: dict[int, PacketRecord] = {}  # QoS 2, by packet id
 
     def restore(self, packets: Iterable[PacketRecord]) -> None:
-        """QoS 2 messages of a former life that wait for PUBREL."""
+        """QoS 2 messages of a previous run that wait for PUBREL."""
         self._unreleased = {packet.packet_id: packet for packet in packets}
         self._restore_overlap()
 
@@ -96,7 +96,7 @@ class Receiver:
     # From the engine
 
     def keep(self, publication: Publication) -> list[Output]:
-        """Save the packet id of a QoS 2 message with its copies; then it is in good hands.
+        """Save the packet id of a QoS 2 message with its copies; then it is durably accepted.
 
         Also where it has no copy that is saved: a power cut must not bring it again, behind what
         was published later.
@@ -105,7 +105,7 @@ class Receiver:
         return [Save(packet), WhenSaved([DeliveryComplete(publication)])]
 
     def may_acknowledge(self, publication: Publication) -> bool:
-        """Whether a message in good hands is to be acknowledged now: once, on its connection."""
+        """Whether a message durably accepted is to be acknowledged now: once, on its connection."""
         packet_id = publication.packet_id
         if self._open.get(packet_id) is not publication:
             return False

@@ -1,6 +1,6 @@
 """Our side of the one MQTT 5 session with the broker, without its socket.
 
-Octets, readings, wishes for subscriptions and time come in; packets to write and news go out.
+Bytes, readings, wishes for subscriptions and time come in; packets to write and news go out.
 Readings are in publisher.py, subscriptions in subscriber.py, messages from the broker in
 receiver.py. This file opens the session, reads its packets, keeps it alive and gives it up.
 
@@ -147,7 +147,7 @@ class MqttSession:
         self._retain_presence = True
 
     def restore(self, packets: Iterable[PacketRecord], filters: list[str]) -> None:
-        """What the broker's session and ours have in common, from a former life."""
+        """What the broker's session and ours have in common, from a previous run."""
         self._receiver.restore(packets)
         self.subscriptions.restore(filters)
 
@@ -198,7 +198,7 @@ class MqttSession:
         return [Transmit(packet.write())]
 
     def receive(self, data: bytes, now: float) -> list[Output]:
-        """Octets from the broker, cut anywhere."""
+        """Bytes from the broker, cut anywhere."""
         self._heard_at = self.caution.heard_at = now
         was_on = self.caution.is_on
         if self._partial:
@@ -287,15 +287,15 @@ class MqttSession:
     # From the engine
 
     def keep(self, publication: Publication) -> list[Output]:
-        """A message whose copies are in good hands, or are saved with it. Its packet id is left to
-        be saved at QoS 2, and nothing at QoS 1.
+        """A message whose copies are durably accepted, or are saved with it. Its packet id is left
+        to be saved at QoS 2, and nothing at QoS 1.
         """
         if publication.message.qos == 2:
             return self._receiver.keep(publication)
         return self.acknowledge(publication)
 
     def acknowledge(self, publication: Publication) -> list[Output]:
-        """A message from the broker is in good hands."""
+        """A message from the broker is durably accepted."""
         if not self._receiver.may_acknowledge(publication):
             return []
         return _receipt(publication.message.qos, publication.packet_id)
@@ -351,7 +351,7 @@ class MqttSession:
         return [caution.ping()]
 
     def stop(self) -> list[Output]:
-        """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
+        """Send DISCONNECT: presence `offline`, then DISCONNECT, which discards the will."""
         if self.phase is not UP:
             return []
         return [self._presence(b"offline"), Transmit(mqtt5.DisconnectPacket().write())]

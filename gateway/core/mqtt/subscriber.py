@@ -23,9 +23,9 @@ Rule 4: an identifier follows from its filter, so it is the same in every connec
         had then. Two filters with the same identifier (one pair in 134 million) cost a copy, not
         a message.
 Rule 5: a filter is saved as it is subscribed to for the first time, until it has been given up.
-        What the broker sends for the subscriptions of a former life is as good as any; those that
+        What the broker sends for the subscriptions of a previous run is as good as any; those that
         nobody wants any more are given up. One that a crash kept from being saved may be among
-        them, so in a session of a former life copies are looked for whatever is wanted now.
+        them, so in a session of a previous run copies are looked for whatever is wanted now.
 Rule 6: no packet is larger than the broker takes, and none has more filters than `filters_max`:
         what the configuration says, and half of what the largest had that the broker ended a
         connection on. What is suspected of that goes alone, and is refused in the broker's place
@@ -106,7 +106,7 @@ class Subscriber:
         self._last_packet_id = CONTROL_ID_LAST
         self.tells_retained = True  # subscription identifiers are available, so rule 2 works
         self.is_open = False
-        self._is_heir = False  # the broker's session may be that of a former life
+        self._is_heir = False  # the broker's session may be that of a previous run
 
     @property
     def acknowledged(self) -> bool:
@@ -165,7 +165,7 @@ class Subscriber:
     # From the engine
 
     def restore(self, filters: list[str]) -> None:
-        """What the broker may have from a former life; what is wanted again is known by now."""
+        """What the broker may have from a previous run; what is wanted again is known by now."""
         self._is_heir = True
         self._saved = dict.fromkeys(filters, UNASKED)
         self._stale = {each: None for each in filters if each not in self._wanted}
@@ -625,12 +625,12 @@ def _has_wildcard(topic_filter: str) -> bool:
 
 
 def _qos_at_least(topic_filter: str) -> int:
-    """What is known of a subscription of a former life."""
+    """What is known of a subscription of a previous run."""
     return WILDCARD_QOS if _has_wildcard(topic_filter) else 0
 
 
 def identifier_of(topic_filter: str) -> int:
-    """The even identifier of a filter with wildcards; a former life had the same (rule 4)."""
+    """The even identifier of a filter with wildcards; a previous run had the same (rule 4)."""
     return PLAIN + 2 + 2 * (crc32(topic_filter.encode()) % (IDENTIFIERS - 1))
 
 

@@ -3,7 +3,7 @@
 Nearly every reading that comes has an id that is not among them, and that must be known without a
 look at sixteen places in memory, or at a dictionary that is emptied at one end and filled at the
 other. So a number has a bit for each id: where it is not set, the id is not here. Bits of ids that
-are gone stay until one of them sends somebody to look; then they are made anew.
+are gone stay until one of them sends somebody to look; then they are made again.
 
 A client whose message ids rise in a connection counts them, so an id that comes again there without
 DUP is a copy that the network made. It is not so where one id is used for all, or a few in turn.

@@ -1,4 +1,4 @@
-"""How many octets may go to a client now.
+"""How many bytes may go to a client now.
 
 Two limits, and few clients have either:
 
@@ -26,7 +26,7 @@ QUESTION_BYTES = 2
 PUBREL_BYTES = 4
 REGISTER_HEAD_BYTES = 6
 PUBLISH_HEAD_BYTES = 7
-LONG_FORM_BYTES = 2  # that a frame of more than 255 octets has besides
+LONG_FORM_BYTES = 2  # that a frame of more than 255 bytes has in addition
 
 
 class EgressBudget:
@@ -49,7 +49,7 @@ class EgressBudget:
         return self.credit is None and not self.wait_s(now)
 
     def take(self, octets: int) -> bool:
-        """Whether so many octets may go, now that their turn has come; they are counted then."""
+        """Whether so many bytes may go, now that their turn has come; they are counted then."""
         if self.credit is not None:
             if octets > self.credit:
                 self.is_short = True
@@ -60,7 +60,7 @@ class EgressBudget:
         return True
 
     def ask(self, questions_max: int, octets: int) -> bool:
-        """Whether to ask, once more and with so many octets, if somebody is there."""
+        """Whether to ask, once more and with so many bytes, if somebody is there."""
         if self.credit is None or self.credit < octets or self.questions >= questions_max:
             return False
         self.credit -= octets
@@ -97,7 +97,7 @@ class Egress:
         return self._egress_budget is None or self._egress_budget.credit is None
 
     def require_validation(self, octets: int) -> None:
-        """The client is said to be elsewhere: so many octets came from there."""
+        """The client is said to be elsewhere: so many bytes came from there."""
         if self._egress_budget is None:
             self._egress_budget = EgressBudget()
         self._egress_budget.credit = credit_for(octets)

@@ -4,7 +4,7 @@ Rule 1: a reading is acknowledged only when it is durable: in the journal or at 
         `receive()` returns a `Reading`; only `acknowledged()` returns PUBACK (QoS 1) or
         PUBREC (QoS 2). A client that hears either may forget its reading, so the gateway must not
         be able to.
-Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
+Rule 2: a reading that comes again is forwarded once. While it is being acknowledged the copy is
         dropped. Then for `COPY_S` a copy with the DUP flag is acknowledged again. QoS 2: until
         PUBREL any copy gets PUBREC again, and a client that misses PUBCOMP may repeat its PUBLISH.
         One without DUP is a copy that the network made, for `HOLD_DOWN_S`, the life of a datagram:
@@ -81,10 +81,10 @@ class Inbound:
     def __init__(self, topics: TopicRegistry, options: SessionOptions) -> None:
         self._topics = topics
         self._options = options
-        # What is not settled yet. Mostly it is one (the specification allows no more), and a
+        # What is not acknowledged yet. Mostly it is one (the specification allows no more), and a
         # dictionary for it is several places more in memory to look at, for each reading.
         self._one: Reading | None = None
-        # None where there is nothing: sleepers are many, and each empty dictionary is 64 octets.
+        # None where there is nothing: sleepers are many, and each empty dictionary is 64 bytes.
         self._more: dict[int, Reading] | None = None
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
@@ -236,7 +236,7 @@ class Inbound:
             self.recent = self.recent.at(now)
 
     def end_connection(self) -> None:
-        """Whoever publishes from now on may be a client that restarted, or none."""
+        """The one that publishes from now on may be a client that restarted, or none."""
         if self.recent is not None:
             self.recent.end_connection()
         unacknowledged = self.unacknowledged
@@ -252,7 +252,7 @@ class Inbound:
         ]
 
     def restore(self, exchanges: Exchanges, now: float) -> None:
-        """What a former life knew of this client's readings."""
+        """What a previous run knew of this client's readings."""
         self._awaiting_release = {
             message_id: _Exchange(contents, _RECORDED)
             for message_id, contents in exchanges.unreleased[-RELEASES_MAX:]
@@ -291,7 +291,7 @@ class Inbound:
             return []
         return [Send(peer, Puback(reading.topic_id, message_id, return_code))]
 
-    # What is not settled yet
+    # What is not acknowledged yet
 
     @property
     def unacknowledged(self) -> list[Reading]:
@@ -358,8 +358,8 @@ class Inbound:
         if before is not None:
             self._take_from_unheard(message_id)
             if _is_copy_of(_contents(before), reading):
-                return []  # acknowledged when it is settled
-            self._take_from_unacknowledged(before)  # goes on, but the client has begun anew
+                return []  # answered when the broker has acknowledged it
+            self._take_from_unacknowledged(before)  # goes on, but the client has begun again
             return None
         if reading.qos == 1:
             if not self._is_recent(reading, is_repeat=frame.dup):

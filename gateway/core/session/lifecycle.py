@@ -153,7 +153,7 @@ class SessionLifecycle:
         send_at: float,
         expiry_clock: ExpiryClock,
     ) -> None:
-        """What a former life left. Every client has its full time again: that it was silent while
+        """What a previous run left. Every client has its full time again: that it was silent while
         we were down proves nothing. `is_here`: it may still be at its address, and if it listens
         there, is sent from `send_at` on what waits for it.
         """
@@ -209,7 +209,7 @@ class SessionLifecycle:
 
     @property
     def due_at(self) -> float | None:
-        """When the client said it would be heard again at the latest; None where it said nothing.
+        """When the client said it would send again at the latest; None where it said nothing.
 
         Past it the client is overdue. That changes nothing for it until its tolerance is used up.
         """
@@ -323,7 +323,7 @@ class SessionLifecycle:
         return self.outbound.is_address_validated
 
     def moved_to(self, peer: Peer, octets: int) -> None:
-        """So many octets came from there in the client's name; they prove nothing yet."""
+        """So many bytes came from there in the client's name; they prove nothing yet."""
         if peer != self.peer:
             self.outbound.require_validation(octets)
         else:
@@ -346,7 +346,7 @@ class SessionLifecycle:
     # From the engine
 
     def admitted(self, word: ConnectSaved, now: float) -> list[Output]:
-        """That the client is there is durable; unless it has left or come anew since."""
+        """That the client is there is durable; unless it has left or come again since."""
         given = Input.ADMITTED if self.state is State.CONNECTING else Input.SIGNAL
         is_latest = word.peer is self.peer and self._saved_state is State.ACTIVE
         if not is_latest or after(self.state, given) is None:

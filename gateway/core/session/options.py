@@ -22,7 +22,7 @@ class WhenOutboxFull(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What every session of one gateway has in common. Times in seconds, sizes in octets."""
+    """What every session of one gateway has in common. Times in seconds, sizes in bytes."""
 
     retry_after_s: float = 10.0  # T_retry: 10-15 s recommended (1.2, 7.2)
     retry_count_max: int = 4  # N_retry: 3-5 recommended

@@ -279,7 +279,7 @@ class Outbound(ClientQueue):
         current = self._published(message_id, 2)
         if current is None:
             is_recorded_yet = self._current(RELEASING, message_id) is None
-            # A former life sent it, and that the ones before it are done with was lost with the
+            # A previous run sent it, and that the ones before it are done with was lost with the
             # power: it is told in its turn, or it would come a second time.
             waits = self._outbox is not None and self._outbox.has(message_id, self._restored_to)
             return [Send(peer, Pubrel(message_id))] if is_recorded_yet and not waits else []
@@ -395,7 +395,7 @@ class Outbound(ClientQueue):
     def restore(
         self, saved: list[MessageRecord], next_position: int, expiry_clock: ExpiryClock, now: float
     ) -> None:
-        """What a former life of the gateway left, in order; the first one may have gone out."""
+        """What a previous run of the gateway left, in order; the first one may have gone out."""
         if saved:
             self._durable_to = self._restored_to = saved[-1].position
             next_position = max(next_position, self._durable_to + 1)
@@ -515,7 +515,7 @@ class Outbound(ClientQueue):
             publication=publication,
             since=now,
         )
-        current.published = position <= self._restored_to  # perhaps, by a former life
+        current.published = position <= self._restored_to  # perhaps, by a previous run
         self.outstanding = current
         return current
 

@@ -2,13 +2,13 @@
 
 A message is saved as it comes, or, if its client listens and the broker waits for it, when it is
 not acknowledged soon; its row goes when it is acknowledged or dropped. The broker hears that a
-message is in good hands when each client's copy has been acknowledged, dropped, or made durable.
+message is durably accepted when each client's copy has been acknowledged, dropped, or made durable.
 
 Over: what has no time left is given back to be dropped when its turn comes or room is needed.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` messages are given back to be dropped, the
 oldest or the newest by `when_outbox_full`, and those of QoS 0 before any other: what nobody
-promised may not cost what the broker was told is in good hands.
+promised may not cost what the broker was told is durably accepted.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Outbox:
         self.owed = len(self._queue)
 
     def has(self, message_id: int, restored_to: int) -> bool:
-        """Whether this is the id of a message that a former life left, up to that position."""
+        """Whether this is the id of a message that a previous run left, up to that position."""
         if restored_to == NOWHERE:
             return False
         return any(

@@ -1,10 +1,10 @@
 """QoS by name: of a client's filters, of a filter's clients.
 
 Mostly there is one or none, and 100,000 sleepers with a filter each have 200,000 of these. So a
-dictionary, which is 184 octets, is made for the second one.
+dictionary, which is 184 bytes, is made for the second one.
 
 A name is text or a `ClientId`, and comes out as it was put in. The table is not generic, as each
-would be 16 octets larger for that, compiled.
+would be 16 bytes larger for that, compiled.
 
 Bounded by who keeps it: filters of a client, clients of the gateway.
 """

@@ -9,8 +9,8 @@ which state.
 What outlasts a restart is saved as it changes. A frame that stands behind a `Save` in an answer
 waits for the disk, one before it does not: so CONNACK of a session that was there and stays,
 REGACK, UNSUBACK, the answers to will updates and the one that lets a client sleep wait, and
-goodbyes do not. Awake is saved as asleep, so a client that fetches its messages by PINGREQ costs no
-write.
+DISCONNECTs do not. Awake is saved as asleep, so a client that fetches its messages by PINGREQ costs
+no write.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Session(SessionLifecycle):
         return self.inbound.released(message_id, self.peer, now)
 
     def restore_exchanges(self, exchanges: Exchanges, now: float) -> None:
-        """What a former life of the gateway knew of this client's readings."""
+        """What a previous run of the gateway knew of this client's readings."""
         self.inbound.restore(exchanges, now)
 
     def asking(self) -> list[SubscribeTo]:
@@ -441,7 +441,7 @@ class Session(SessionLifecycle):
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
         answer = Send(self.peer, Disconnect())
         if not frame.duration_s:
-            return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+            return [answer, *self._leave(Input.DISCONNECT, "sent DISCONNECT")]
         self.outbound.pause()
         self.inbound.rest(now)
         # To sleep for longer than is known must not be forgotten: it would be lost over it.

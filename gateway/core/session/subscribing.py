@@ -165,7 +165,7 @@ class Subscribing(QosTable):
             self.put(name, qos)
 
     def restore(self, saved: list[SubscriptionRecord]) -> None:
-        """Subscriptions of a former life, as the client spelt them."""
+        """Subscriptions of a previous run, as the client spelt them."""
         for each in saved:
             self.put(each.topic_filter, each.qos)
             kind = TopicIdType(each.topic_id_type)

@@ -20,7 +20,7 @@ _FORBIDDEN = re.compile(
 
 
 def text(raw: bytes) -> str | None:
-    """The UTF-8 string that these octets are, or None where MQTT would not take it."""
+    """The UTF-8 string that these bytes are, or None where MQTT would not take it."""
     try:
         decoded = raw.decode()
     except UnicodeDecodeError:
@@ -29,7 +29,7 @@ def text(raw: bytes) -> str | None:
 
 
 def topic_name(raw: bytes, bytes_max: int) -> str | None:
-    """The topic name in these octets, or None if one may not publish to it."""
+    """The topic name in these bytes, or None if one may not publish to it."""
     name = _bounded(raw, bytes_max)
     if name is None or "+" in name or "#" in name:
         return None
@@ -37,7 +37,7 @@ def topic_name(raw: bytes, bytes_max: int) -> str | None:
 
 
 def topic_filter(raw: bytes, bytes_max: int) -> str | None:
-    """The topic filter in these octets, or None if one may not subscribe to it.
+    """The topic filter in these bytes, or None if one may not subscribe to it.
 
     Shared subscriptions are refused: all clients share one MQTT session, so they would not share
     anything.

@@ -127,7 +127,7 @@ class TopicRegistry:
         self._next_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
         self.first_id = self._next_id  # of this life
         # In the order of their ids. Few are a tuple, which takes no room for more, and are found by
-        # looking at each as fast as in a dictionary of 184 octets; many are a list.
+        # looking at each as fast as in a dictionary of 184 bytes; many are a list.
         self._topics: tuple[Topic, ...] | list[Topic] = ()
         self._by_name: dict[str, Topic] | None = None  # of many
         self._host_names: HostNames | None = None  # of many
@@ -375,5 +375,5 @@ class TopicRegistry:
 
 
 def short_topic(topic_id: int) -> str | None:
-    """The two-octet name that a PUBLISH carries in its topic id field, or None if it is no name."""
+    """The two-byte name that a PUBLISH carries in its topic id field, or None if it is no name."""
     return topic_name(topic_id.to_bytes(TOPIC_ID_OCTETS, "big"), TOPIC_ID_OCTETS)

@@ -1,10 +1,10 @@
-"""Readings whose write failed, which the disk may have all the same: the next life may find them.
+"""Readings whose write failed, which the disk may have all the same: the next run may find them.
 
-Rule 1: such a reading keeps its sequence, for ever, or the next life would give two readings one
-        delivery tag, and whoever drops repeats by it would drop a reading.
+Rule 1: such a reading keeps its sequence, for ever, or the next run would give two readings one
+        delivery tag, and the one that drops repeats by it would drop a reading.
 Rule 2: it is held, neither refused nor sent, and stored again, until the journal works: what the
         failed write has left is void from then on (journal/segment.py, Rule 1). Sent meanwhile, a
-        QoS 2 reading would reach the broker once now and once in the next life; refused, its sensor
+        QoS 2 reading would reach the broker once now and once in the next run; refused, its sensor
         would bring it as another one.
 Rule 3: after `HELD_S` a disk that still fails may be gone for good. Then the reading goes the way
         of those that the journal cannot take, with its tag.

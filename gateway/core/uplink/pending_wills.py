@@ -1,4 +1,4 @@
-"""Wills of clients that are lost, until they are in good hands: the journal's or the broker's.
+"""Wills of clients that are lost, until they are durably accepted: the journal's or the broker's.
 
 A will is saved as *due* in one transaction with the loss of its client, and goes the way of every
 reading (uplink.py) at the same time: so it waits for no disk, and neither a crash nor a full
@@ -59,7 +59,7 @@ class PendingWills:
         return self._due.get(reading.client_id) is reading
 
     def restore(self, rows: list[DueWillRecord], now: float) -> None:
-        """What a former life left; `offer` brings them."""
+        """What a previous run left; `offer` brings them."""
         for row in rows:
             will = Reading(
                 client_id=row.client_id,

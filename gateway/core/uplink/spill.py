@@ -1,10 +1,10 @@
 """When a reading on its way to the broker is written to the journal as well, so that its sensor
 need not wait (`acknowledge = auto`).
 
-That is when it is unsettled after `spill_after_s` and the broker has settled nothing for as long.
-A broker that answers all the time only has many of them. Then a reading has `BUSY_FACTOR` times
-that: to write all of them to the disk too would take the processor from what they wait for, and so
-make more of them late.
+That is when it is unacknowledged after `spill_after_s` and the broker has acknowledged nothing for
+as long. A broker that answers all the time only has many of them. Then a reading has `BUSY_FACTOR`
+times that: to write all of them to the disk too would take the processor from what they wait for,
+and so make more of them late.
 
 Of a client that moved on meanwhile, because it restarted or gave up, a younger reading may be on
 the disk by then. What it has left behind is not written any more: nobody waits for it, and after a
@@ -23,7 +23,7 @@ BUSY_FACTOR = 10.0
 # Of `spill_after_s`, between two looks: by so much a reading may be late. To look for each would
 # cost more than all else where a thousand wait.
 GRAIN = 0.2
-# A journal that could not write is not asked again for what the broker may settle meanwhile.
+# A journal that could not write is not asked again for what the broker may acknowledge meanwhile.
 AGAIN_S = 1.0
 
 
@@ -31,7 +31,7 @@ class Spill:
     def __init__(self, after_s: float) -> None:
         self.after_s = after_s
         self.due_at = inf  # when to look
-        self.settled_at = -inf  # when the broker settled a reading last
+        self.settled_at = -inf  # when the broker acknowledged a reading last
 
     def expect(self, now: float) -> None:
         """A reading goes to the broker; look at it in time."""
@@ -46,8 +46,8 @@ class Spill:
         self.due_at = inf
 
     def take_due(self, candidates: Iterable[Reading], now: float) -> list[Reading]:
-        """Those that are to be written, of all that are unsettled and not written yet, the oldest
-        first.
+        """Those that are to be written, of all that are unacknowledged and not written yet, the
+        oldest first.
         """
         self.due_at = inf
         silent_at = self.settled_at + self.after_s

@@ -3,19 +3,19 @@
 A reading is acknowledged by whichever has it first, as its topic's rules allow: the broker, or the
 journal. Its ways, by name:
 
-- **straight**: to the broker at once, acknowledged when settled. With `auto` a QoS 1 reading that
-  is unsettled for too long (spill.py), or when the connection breaks, is *spilled*: written to
-  the journal as well, and whoever is first acknowledges it.
+- **straight**: to the broker at once, acknowledged when the broker has. With `auto` a QoS 1 reading
+  that is unacknowledged for too long (spill.py), or when the connection breaks, is *spilled*:
+  written to the journal as well, and the first of the two acknowledges it.
 - **stored first**: QoS 2, and QoS 1 with `journal`: to the broker only when it is durable, or a
   crash would let its sensor send it a second time, under another tag.
-- **parked**: stored, and kept nowhere else, because the broker is away or others of its client are
-  parked: it is read back in its turn (mqtt/backlog.py).
+- **queued on disk**: stored, and kept nowhere else, because the broker is away or others of its
+  client are: it is read back in its turn (mqtt/backlog.py).
 
 Rule 1: nothing of a client overtakes what it sent before, whatever way either takes, on the disk
         as well: it is read back in the order in which it was written. A QoS 0 reading follows
-        those that are being stored, and is parked behind those that are parked.
-Rule 2: without the journal (full, or failing) the broker alone must settle; while it is away too,
-        sensors are told: congestion. What a failed write may have left there all the same is
+        those that are being stored, and is queued on disk behind those that are queued on disk.
+Rule 2: without the journal (full, or failing) the broker alone must acknowledge; while it is away
+        too, sensors receive congestion. What a failed write may have left there all the same is
         held before that (indeterminate_writes.py), and what its client sends next is refused.
 Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
         offered again (deferred.py).
@@ -25,8 +25,8 @@ Rule 5: what was acknowledged and the broker refuses for good, and what it ends 
         QoS 2 reading is not completed first.
 
 Full: the journal by its budget; readings in memory by `inflight.py`. Beyond `OVERFLOW` readings
-waiting in memory, all that follow are parked until the backlog is gone. QoS 0 readings behind one
-that is being stored by `qos0_order.py`.
+waiting in memory, all that follow are queued on disk until the backlog is gone. QoS 0 readings
+behind one that is being stored by `qos0_order.py`.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Uplink:
         return effects
 
     def not_stored(self, readings: list[Reading], reason: Reason, now: float) -> list[Output]:
-        """These could not be written: the broker must settle them, or their sensors keep them."""
+        """These could not be written: the broker must acknowledge them, or sensors keep them."""
         effects: list[Output] = []
         refused: list[Reading] = []
         if reason is Reason.JOURNAL_FULL:
@@ -200,7 +200,7 @@ class Uplink:
         return effects
 
     def read_back(self, readings: list[Reading], now: float) -> list[Output]:
-        """Parked readings, in order; none when the journal has no more."""
+        """Readings queued on disk, in order; none when the journal has no more."""
         self._backlog.read_back(readings)
         if not self.aside.tags:
             return self._pump(now)
@@ -214,12 +214,12 @@ class Uplink:
         return effects + [each for one in going for each in self._pass_on(one, now)]
 
     def in_reach_again(self, count: int) -> list[Output]:
-        """So many parked readings can be read back, whose file could not be opened before."""
+        """So many readings on disk can be read back, whose file could not be opened before."""
         self._backlog.in_reach_again(count)
         return self.read_more()
 
     def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Output]:
-        """The journal gave up parked readings to make room for new ones."""
+        """The journal gave up readings queued on disk to make room for new ones."""
         for client_id, count in dropped.items():
             self._backlog.drop(client_id, count)
         return [
@@ -230,7 +230,7 @@ class Uplink:
     # From the upstream session
 
     def opened(self) -> list[Output]:
-        """The broker is there, and what it had not settled goes out again."""
+        """The broker is there, and what it had not acknowledged goes out again."""
         return self.read_more()
 
     def uncongested(self, now: float) -> list[Output]:
@@ -238,7 +238,7 @@ class Uplink:
         return self._pump(now)
 
     def closed(self, now: float) -> list[Output]:
-        """The broker is away: what it has not settled is kept."""
+        """The broker is away: what it has not acknowledged is kept."""
         self._deferred.offer()
         self.spill.rest()
         return self._spill(self._spillable())
@@ -279,7 +279,7 @@ class Uplink:
         return outputs
 
     def read_more(self) -> list[Output]:
-        """Ask for parked readings while there is room for them."""
+        """Ask for readings queued on disk while there is room for them."""
         if not self._publisher.is_open or not self._backlog.wants_more:
             return []
         self._backlog.is_reading = True
@@ -336,7 +336,9 @@ class Uplink:
         return [*self._store_first(reading, now), *self._pump(now)]
 
     def pause_drain(self, *, is_paused: bool) -> list[Output]:
-        """Leave what is parked where it is, or let it go on; what was read back goes on anyway."""
+        """Leave what is queued on disk where it is, or let it go on; what was read back goes on
+        anyway.
+        """
         self._backlog.is_paused = is_paused
         return self.read_more()
 
@@ -375,7 +377,7 @@ class Uplink:
         if not self._publisher.is_open:
             wanted = wanted or options.stores_qos_0_offline
         elif reading.client_id in self._backlog.of_clients:
-            # Of a topic that is never stored nothing is parked that it could overtake.
+            # Of a topic that is never stored nothing is queued on disk that it could overtake.
             is_never_stored = options.acknowledge is Acknowledge.UPSTREAM
             wanted = wanted or not is_never_stored or options.stores_qos_0_offline
         if wanted:
@@ -413,7 +415,9 @@ class Uplink:
         return [*before, Store(reading, is_queued=True)]
 
     def _queued(self, reading: Reading, now: float) -> list[Output]:
-        """If none is parked before it, it goes on as it is: to read it back costs twice as much."""
+        """If none is queued on disk before it, it goes on as it is: to read it back costs twice as
+        much.
+        """
         backlog, waiting = self._backlog, self._in_flight.waiting
         may_go = self._publisher.is_open and not backlog.is_paused and len(waiting) < self._overflow
         if may_go and backlog.is_drained:
@@ -492,7 +496,7 @@ class Uplink:
         self._in_flight.put_ahead()
 
     def _end_overflow(self) -> None:
-        """All that was parked has gone on, and memory has room again."""
+        """All that was queued on disk has gone on, and memory has room again."""
         if self._backlog.is_drained and len(self._in_flight.waiting) < self._overflow:
             self._is_overflowing = False
 
@@ -507,7 +511,7 @@ class Uplink:
         return [Store(reading) for reading in due]
 
     def _spillable(self) -> Iterator[Reading]:
-        """All that the broker has not settled and no disk has or shall have, the oldest first."""
+        """All that neither the broker has acknowledged nor the disk has, the oldest first."""
         return filter(self._may_spill, self._in_flight.unacknowledged())
 
     def _may_spill(self, reading: Reading) -> bool:

@@ -74,7 +74,7 @@ STATE_NAMES = (
 # What a restore makes as root, and gives away only then.
 _OF_RESTORES = (INCOMING, BEFORE, FORMER, RESTORE_MARK, LOCK_FILE)
 _FOLDERS = (JOURNAL_FOLDER, INCOMING, BEFORE, FORMER)
-_ROOM_BYTES = 16 << 20  # for what a file system takes besides
+_ROOM_BYTES = 16 << 20  # for what a file system takes in addition
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ Nothing is locked and nothing of the gateway's is written. What is copied is wha
 that moment would have left, and recovery is made for that.
 
 The database: its file only ever gets pages that the write-ahead log has already, until the log
-begins anew, which changes the log's header first. So the file, and after it the log, are one moment
-of the database if the log's header was the same before and after.
+begins again, which changes the log's header first. So the file, and after it the log, are one
+moment of the database if the log's header was the same before and after.
 
 The journal: only its newest segment is written to, at its end. All older ones, and then that one,
 are one moment of the journal. A segment that is freed meanwhile keeps its contents until it has
@@ -26,7 +26,7 @@ from gateway.storage.journal.options import FILE_BYTES_MAX
 from gateway.storage.journal.segment import SEGMENT_NAME
 from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE
 
-# Under load the log begins anew some ten times a second; a copy takes milliseconds.
+# Under load the log begins again some ten times a second; a copy takes milliseconds.
 TRIES_MAX = 50
 WAL_HEADER_BYTES = 32
 LOG_FILE = f"{DATABASE_FILE}-wal"

@@ -1,5 +1,5 @@
-"""How far the parked readings were read back. The cursor never goes back: what is parked is always
-written behind it.
+"""How far the readings queued on disk were read back. The cursor never goes back: what is queued on
+disk is always written behind it.
 
 A segment that cannot be opened (removed, another owner, no descriptor left) stops what is behind it
 for `UNREADABLE_S`, as nothing is to overtake it. Then it is passed over: the rest goes on, and its
@@ -95,7 +95,9 @@ class Backlog:
 
     @property
     def out_of_reach(self) -> list[Segment]:
-        """Those that could not be opened when they were tried last, and have parked readings."""
+        """Those that could not be opened when they were tried last, and have readings queued on
+        disk.
+        """
         failed = None if self._failed is None else self._failed.segment
         return [
             each

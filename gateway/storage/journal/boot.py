@@ -10,7 +10,7 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 def read_boot_id(path: Path = BOOT_ID_FILE) -> bytes:
-    """16 octets. Where the machine does not tell (no /proc), each start counts as a boot."""
+    """16 bytes. Where the machine does not tell (no /proc), each start counts as a boot."""
     try:
         octets = bytes.fromhex(path.read_text(encoding="ascii").strip().replace("-", ""))
         if len(octets) != BOOT_ID_BYTES:

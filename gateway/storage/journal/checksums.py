@@ -2,7 +2,7 @@
 
 A segment's header names its algorithm, and both can always be read: a card may move from a 64-bit
 board to a 32-bit one. `extend(crc, octets)` goes on from `crc`; that is where the salt goes in,
-and because either checksum maps different beginnings to different ends, octets that are valid
+and because either checksum maps different beginnings to different ends, bytes that are valid
 under one salt are never valid under another.
 """
 

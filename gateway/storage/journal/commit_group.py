@@ -36,7 +36,7 @@ class CommitGroup:
     frees_by_marks: list[Segment] = field(default_factory=list)  # those of them that need the marks
     spare_bytes: int = 0  # make a spare of this size,
     spare_bytes_min: int = 0  # or of this one, where the disk has no room for it
-    drops: Segment | None = None  # count its parked readings, then free it
+    drops: Segment | None = None  # count its readings queued on disk, then free it
     refused: list[Reading] = field(default_factory=list)  # there is no room for them
 
     # For the loop's own end of it
@@ -107,7 +107,8 @@ class Outcome:
     )  # not stored, but perhaps on the disk
     not_stored: list[Reading] = field(default_factory=list)
     reason: Reason = Reason.JOURNAL_FULL  # why not
-    dropped: dict[ClientId, int] = field(default_factory=dict)  # parked ones, by drop_oldest
+    # of those queued on disk, by drop_oldest
+    dropped: dict[ClientId, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -147,7 +148,8 @@ class Failed:
 
 @dataclass(slots=True)
 class BacklogRequest:
-    """Where the next parked readings are, or those with these `numbers`; and what came of it.
+    """Where the next readings queued on disk are, or those with these `numbers`; and what came of
+    it.
 
     `accepts_gaps`: blocks that the disk cannot read count as lost; else they are tried again.
     """

@@ -71,9 +71,9 @@ class JournalCallbacks:
     read_again: Callable[[list[Reading]], None]
     dropped_oldest: Callable[[dict[ClientId, int]], None]
     state_changed: Callable[[JournalState, str], None]
-    # Parked readings that were out of reach, and are not any more.
+    # Readings queued on disk that were out of reach, and are not any more.
     in_reach_again: Callable[[int], None]
-    # How many parked readings are out of reach and why; none: all can be read again.
+    # How many readings queued on disk are out of reach and why; none: all can be read again.
     out_of_reach: Callable[[int, str], None]
     lost: Callable[[int, str], None]  # so many could not be read back, of which segments
 

@@ -60,7 +60,7 @@ class Files(Protocol):
         """May be short; empty at the end."""
 
     def write(self, file: int, octets: bytes, offset: int) -> int:
-        """How many octets were written, which may be fewer."""
+        """How many bytes were written, which may be fewer."""
 
     def sync_data(self, file: int) -> None: ...
 

@@ -2,7 +2,7 @@
 
 Nothing is locked and nothing is written. The marks are read first, then the readings; a reading
 that is finished in between is still told, one that comes in between may not be. A segment that was
-freed or used anew in between is passed over: its readings are finished.
+freed or used again in between is passed over: its readings are finished.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Journal:
     # Start
 
     def open(self, now: float, unix_ms_at_zero: float, boot_id: bytes) -> Recovered:
-        """Read what a former life left, and be ready. I/O. Raises JournalError."""
+        """Read what a previous run left, and be ready. I/O. Raises JournalError."""
         self._now, self.unix_ms_at_zero, self._boot_id = now, unix_ms_at_zero, boot_id
         self._began = now
         clocks = Clocks(
@@ -176,7 +176,7 @@ class Journal:
         return None
 
     def finish(self, reading: Reading) -> None:
-        """The reading is settled, or given up; lazily written."""
+        """The reading is acknowledged, or given up; lazily written."""
         if reading.record >= 0:
             self.finish_run(reading.record, 1)
 
@@ -191,7 +191,7 @@ class Journal:
         self._completions.add_done(finished)
 
     def unqueue(self, number: int) -> None:
-        """A parked reading, stored just now, goes on without being read back."""
+        """A queued on disk reading, stored just now, goes on without being read back."""
         self._segment_index.take(number)
 
     def keep(self, number: int) -> None:
@@ -463,7 +463,7 @@ class Journal:
         return PathCheck(names, [segment.name for segment in self._backlog.out_of_reach])
 
     def end_look(self, look: PathCheck, now: float) -> int:
-        """What it found; returns how many parked readings are in reach again."""
+        """What it found; returns how many readings queued on disk are in reach again."""
         self._now = now
         if look.error is not None:
             self._segment_index.begin([], look.abandoned)

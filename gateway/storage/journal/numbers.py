@@ -28,7 +28,7 @@ class JournalNumbers:
     segments: int = 0
     damaged: int = 0  # damaged places found
     lost: int = 0  # readings that could not be read back
-    out_of_reach: int = 0  # of the parked: in files that are gone or cannot be opened
+    out_of_reach: int = 0  # of those queued on disk: in files that are gone or cannot be opened
     backlog_problem: str = ""  # why
     readings: int = 0  # taken on
     finished: int = 0

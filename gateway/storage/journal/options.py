@@ -43,7 +43,7 @@ UNREADABLE_S = 30.0
 BACKLOG_READINGS_MAX = 512
 BACKLOG_BYTES_MAX = 256 << 10
 
-# Damaged segments are kept as copies for whoever wants to look, this many.
+# Damaged segments are kept as copies for the operator to look at, this many.
 DAMAGED_COPIES_MAX = 8
 
 

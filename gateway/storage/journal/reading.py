@@ -1,4 +1,4 @@
-"""Octets from files that may be damaged, and the backlog's readings from octets.
+"""Bytes from files that may be damaged, and the backlog's readings from bytes.
 
 A block that the disk cannot read any more counts as zeros; what was in it is lost, no more. While
 the gateway runs it is tried for a while first: a disk that was unplugged for a moment comes back.
@@ -158,7 +158,7 @@ def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogReques
 def _read_stretch(
     files: Files, file: int, request: BacklogRequest, stretch: Stretch, readings: list[Reading]
 ) -> int:
-    """One look; returns the octets of what it brought."""
+    """One look; returns the bytes of what it brought."""
     segment, start = stretch.segment, stretch.read_to
     size = min(LOOK_BYTES, stretch.end - start)
     unreadable: list[int] = []

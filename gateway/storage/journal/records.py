@@ -1,4 +1,4 @@
-"""Records: octets <-> values, and how to find the next good one behind a bad one.
+"""Records: bytes <-> values, and how to find the next good one behind a bad one.
 
 ```
 checksum u32 | length of the body u24 | kind u8 | body
@@ -36,7 +36,7 @@ class Kind(IntEnum):
     EXCHANGE = 6  # a QoS 2 message id not yet released, whose reading's segment goes away
     MARKS_1 = 7  # as MARKS, in session 0; format 1 wrote it
     BOOT = 8  # from here on `received_at` is of this boot of the machine
-    FILLER = 9  # covers octets that a crash cut short
+    FILLER = 9  # covers bytes that a crash cut short
     RECEIVED = 10  # the broker has received this QoS 2 reading (PUBREC) in this session
     SESSION = 11  # CONNECT: which session the broker has is not known, so it counts as another
     MARKS = 12  # all marks of one older segment, received ones in this session; their records go
@@ -94,7 +94,7 @@ class Found:
 
 @dataclass(slots=True)
 class Gap:
-    """Octets between two valid records that are not valid."""
+    """Bytes between two valid records that are not valid."""
 
     offset: int
     end: int

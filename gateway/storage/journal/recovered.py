@@ -1,4 +1,4 @@
-"""What a former life of the gateway left in the journal, as plain values."""
+"""What a previous run of the gateway left in the journal, as plain values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class RecoveryReport:
 
     segments: int = 0
     records: int = 0
-    waiting: int = 0  # readings that the broker has not settled
+    waiting: int = 0  # readings that the broker has not acknowledged
     torn_bytes: int = 0  # of writes that a crash cut short; nothing acknowledged was among them
     damaged: list[str] = field(default_factory=list)  # one sentence for each damaged segment
-    seconds: float = 0.0  # set by whoever has a clock
+    seconds: float = 0.0  # set by the caller, which has a clock
 
 
 @dataclass(slots=True)

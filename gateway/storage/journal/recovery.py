@@ -1,7 +1,7 @@
-"""What the segments of a former life say.
+"""What the segments of a previous run say.
 
 Rule 1: from the newest segment to the oldest: marks are in a reading's own segment or in a newer
-        one, so each segment is settled when it has been walked once.
+        one, so each segment is finished when it has been walked once.
 Rule 2: every valid record counts, also behind one that is not. A bad record was damaged after it
         was written if something behind it proves that it was durable once: a record that says so,
         or, in all but the newest segment, a reading. Else a crash cut its write short, and nobody
@@ -90,7 +90,7 @@ class SegmentScan:
 
 
 class Recovery:
-    """Fills an empty ledger. `read(name, size)` gives a file's first octets."""
+    """Fills an empty ledger. `read(name, size)` gives a file's first bytes."""
 
     def __init__(
         self, segment_index: SegmentIndex, read: Callable[[str, int], bytes], clocks: Clocks
@@ -316,7 +316,7 @@ class Recovery:
         """Was it damaged, or only cut short?"""
         segment, report = walk.segment, self.recovered.report
         report.torn_bytes += sum(gap.end - gap.offset for gap in walk.torn)
-        what = [f"{gap.end - gap.offset} octets at {gap.offset}" for gap in walk.damaged]
+        what = [f"{gap.end - gap.offset} bytes at {gap.offset}" for gap in walk.damaged]
         # Also in the tail of the newest: what was there cannot be told from what a crash cut short.
         if blocks := self.unreadable.get(segment.name):
             what.append(f"{blocks} blocks of the disk")

@@ -60,7 +60,7 @@ class RecoveryIndex:
     # By kind
 
     def _session(self, session: int) -> None:
-        """Before a segment is settled all that was written after it has been read, so the number
+        """Before a segment is finished all that was written after it has been read, so the number
         that counts is known; each segment begins with it.
         """
         if session > self._segment_index.session:

@@ -1,4 +1,4 @@
-"""The files of a former life, made fit for this one.
+"""The files of a previous run, made fit for this one.
 
 Rule 1: what the newest segment holds may be in the page cache alone: the process was killed, or
         its sync failed and Linux forgot to write it. So it is written once more, whole, before

@@ -12,10 +12,10 @@ Rule 3: `serial` counts the segments of this journal, so that two with the same 
         durable came into the older one) have an order.
 Rule 4: header and name are durable before the first record is written. The name repeats what is
         needed to read the records when the header is damaged.
-Rule 5: the header has these 68 octets in every later version, so that an older release can say
+Rule 5: the header has these 68 bytes in every later version, so that an older release can say
         what it met. Format 2 has records that format 1 had not (RECEIVED, SESSION, MARKS). All
         formats are read; the newest segment of an older one is made one of this format at the
-        start, the others stay what they are until they are used anew.
+        start, the others stay what they are until they are used again.
 """
 
 from __future__ import annotations

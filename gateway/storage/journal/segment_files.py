@@ -434,7 +434,7 @@ class SegmentFiles:
         while written < len(octets):
             more = self._files.write(file, octets[written:], offset + written)
             if more == 0:
-                raise OSError(errno.EIO, "the file system takes no more octets")
+                raise OSError(errno.EIO, "the file system takes no more bytes")
             written += more
 
     def _close(self, file: int) -> None:

@@ -1,11 +1,11 @@
 """What the journal knows of its segments without looking: the loop's side, no I/O.
 
-One octet of flags and one time for each reading of a living segment; that is 5 MB for a million.
+One byte of flags and one time for each reading of a living segment; that is 5 MB for a million.
 
 Rule 1: a segment is drained when each of its readings is finished. It may be freed when, beside
         that, no other living segment depends on it: `exchanges` (QoS 2 message ids not released
         whose record is here) and `about` (older segments with marks that were recorded here).
-        `restated` in freeing.py writes both anew elsewhere.
+        `restated` in freeing.py writes both again elsewhere.
 Rule 2: marks are set here at once, whether they are on disk or not: they are facts. What the broker
         has received is one as long as it has the session in which it said so: `session` numbers it.
 """

@@ -7,7 +7,7 @@ Rule 2: a drained segment is freed when its readings cannot be copies' originals
 Rule 3: the newest segment is never freed, nor the one that is written to: it alone knows, over a
         restart, which numbers have been used. A segment with which a group failed to begin was
         never written to, so it is none; and when a group begins one, the last before it may go.
-Rule 4: before a segment goes, what it says of others is written anew (`restate`).
+Rule 4: before a segment goes, what it says of others is written again (`restate`).
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Space:
             group.drops = segment
 
     def _restate(self, group: CommitGroup, segment: Segment) -> bool:
-        """Write anew what this segment says of others. False: not all of it fits; go on with the
+        """Write again what this segment says of others. False: not all of it fits; go on with the
         next group.
         """
         living = self._segment_index.by_serial()
@@ -270,5 +270,5 @@ class Space:
 
 
 def _finished(segments: list[Segment]) -> list[Segment]:
-    """Whose readings are all settled or given up."""
+    """Whose readings are all acknowledged or given up."""
     return [segment for segment in segments if not segment.unfinished]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.host.causes import cause, not_allowed, refusal
 
-# By the low octet of SQLite's error code.
+# By the low byte of SQLite's error code.
 _MEANING = {
     sqlite3.SQLITE_FULL: (errno.ENOSPC, "the disk is full: free some space"),
     sqlite3.SQLITE_READONLY: (
@@ -21,7 +21,7 @@ _MEANING = {
     ),
     sqlite3.SQLITE_CORRUPT: (
         errno.EIO,
-        "state.db is damaged: start Tidegate anew, it sets the file aside and begins a new one",
+        "state.db is damaged: start Tidegate again, it sets the file aside and begins a new one",
     ),
     sqlite3.SQLITE_CANTOPEN: (
         errno.EACCES,

@@ -62,7 +62,7 @@ OURS = (DATABASE_FILE, LOCK_FILE, EPOCH_FILE, "journal", "announced.", "restore.
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """The folder, locked for this process until `release`, and what former lives left in it."""
+    """The folder, locked for this process until `release`, and what previous runs left in it."""
 
     path: Path
     epoch: int
@@ -239,8 +239,8 @@ def hold_lock(lock: int, path: Path) -> None:
 
 
 def _keep_private(folder: Path) -> None:
-    """Whoever may write to the folder could take its files away. A folder that has more than ours
-    is the operator's, and stays as it is.
+    """The one that may write to the folder could take its files away. A folder that has more than
+    ours is the operator's, and stays as it is.
     """
     status = folder.stat()
     if not status.st_mode & 0o077:
@@ -301,7 +301,7 @@ def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, St
     kept = _set_aside(folder)
     log.warning(
         "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
-        "register and subscribe anew, and messages that waited here for them are lost",
+        "register and subscribe again, and messages that waited here for them are lost",
         folder / DATABASE_FILE,
         why,
         kept.name,

@@ -181,7 +181,7 @@ class Pending:
         is_idle = not self._owners and self._flying is None
         self.due_at = min(self.due_at, now if is_idle else now + WAITED_FOR_S)
 
-    # From whoever writes
+    # From the writer
 
     def take(self, changes_max: int | None = None) -> Batch | None:
         """All that is here, or a part; at most one batch is under way. None: there is nothing.

@@ -1,7 +1,7 @@
 """Space on the disk that is ours already, so that a full disk does not stop what makes room.
 
 A commit on a full disk needs two things, and SQLite reserves neither. Its write-ahead log must have
-blocks: so it is grown once to `WAL_BYTES` and never cut below (a checkpoint lets it begin anew in
+blocks: so it is grown once to `WAL_BYTES` and never cut below (a checkpoint lets it begin again in
 place), and outlives even a clean close (`keep_log`). And the log must be able to empty itself into
 the database: so the database may only take pages that its file has (`PRAGMA max_page_count`), of
 which some are kept free. Without the second, the log of a database that has nowhere to grow fills
@@ -26,7 +26,7 @@ FREE_PAGES = 128
 RESERVED_PAGES = 12
 FRAME_BYTES = PAGE_BYTES + 24
 WAL_BYTES = 32 + FREE_PAGES * FRAME_BYTES
-# The log begins anew after this many pages; what is left is for the largest commit on a full disk.
+# The log begins again after this many pages; what is left is for the largest commit on a full disk.
 CHECKPOINT_PAGES = 64
 # More than a single batch can want; where it ends, the disk has long been full.
 FREE_PAGES_MAX = 1 << 16
@@ -71,7 +71,7 @@ class ReservedSpace:
         return self._pragma("freelist_count") > before
 
     def checkpoint(self) -> None:
-        """Move the log into the database, so that it begins anew."""
+        """Move the log into the database, so that it begins again."""
         self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def _put_in_and_take_out(self, free_pages: int) -> None:

@@ -45,8 +45,8 @@ from gateway.core.values import contents_of
 
 # Of a link that this configuration does not have.
 NO_LINK = -1
-# Half of what SQLite can hold, so that whoever counts on from a number that a flipped bit has made
-# never gets to one that cannot be saved.
+# Half of what SQLite can hold, so that the one that counts on from a number that a flipped bit has
+# made never gets to one that cannot be saved.
 _POSITION_MAX = 1 << 62
 _TIME_MAX = 1 << 52  # milliseconds
 _IDENTIFIER_MAX = 0x0FFFFFFF  # of a subscription (MQTT 5, 3.8.2.1.2)

@@ -5,7 +5,7 @@ What is to be saved waits, as if the disk had begun to refuse while the gateway 
 tries to open the folder as usual, so it goes on by itself where the disk takes writes again.
 
 The epoch of this life cannot be saved. So it is drawn at random, above the one that is there: the
-next life, which finds the same one, must not get the same as this.
+next run, which finds the same one, must not get the same as this.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ lost committed rows in 83 % of them. The connection has the file for itself
 (locking_mode=EXCLUSIVE), so no shared memory file is needed, for which a full disk has no room.
 
 The simulator hands over a connection to ":memory:" and, after a kill, the same one to the next
-life. A kill in the middle of a commit is a rollback.
+run. A kill in the middle of a commit is a rollback.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class StateStore:
             elif code in _CORRUPT:
                 self._distrust()
             self._has_failed = code == sqlite3.SQLITE_IOERR
-            # The log begins anew, so that the next try, of less perhaps, has all of it.
+            # The log begins again, so that the next try, of less perhaps, has all of it.
             with suppress(StateError):
                 self.checkpoint()
             raise from_code(self._folder, code, str(error)) from error
@@ -247,7 +247,7 @@ class StateStore:
             raise StateError(
                 errno.ENOENT,
                 f"gateway.state_dir {self._folder}: state.db was removed or replaced while Tidegate"
-                " ran: start it anew",
+                " ran: start it again",
             )
 
     def _measure(self) -> None:

@@ -129,7 +129,7 @@ class BrokerLink:
         self._is_explained = False
         self._explained = 0  # ends in a row, since a connection lasted
         self.awaits_progress = False  # accepted, and nothing was acknowledged since
-        self._was_there = False
+        self._was_connected = False
         self._down_since: float | None = None
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
@@ -209,7 +209,7 @@ class BrokerLink:
         self.awaits_progress = True
         self._lasting = self._loop.call_later(self._lasts_s, self._lasted)
         if self._short < SHORT_MAX:
-            self._log_there()
+            self._log_connected()
 
     def progressed(self) -> None:
         """The broker has acknowledged something on this connection."""
@@ -233,15 +233,17 @@ class BrokerLink:
     def _succeeded(self) -> None:
         self._backoff.reset()
         self._reasons.forget()
-        self._log_there()
+        self._log_connected()
 
-    def _log_there(self) -> None:
+    def _log_connected(self) -> None:
         """Once after each outage."""
         if self._down_since is not None:
-            log.info("broker %s is back after %.1f s", self._where, now() - self._down_since)
-        elif not self._was_there:
-            log.info("broker %s is there", self._where)
-        self._was_there, self._down_since = True, None
+            log.info(
+                "connected to broker %s again after %.1f s", self._where, now() - self._down_since
+            )
+        elif not self._was_connected:
+            log.info("connected to broker %s", self._where)
+        self._was_connected, self._down_since = True, None
 
     # From the connection
 
@@ -343,7 +345,7 @@ class BrokerLink:
         if self._short >= SHORT_MAX:
             reason += SHORT_HINT
         if self._reasons.worth_a_line(reason, now()):
-            log.warning("broker %s is away: %s (next try in %.1f s)", self._where, reason, delay_s)
+            log.warning("broker %s unreachable: %s (retry in %.1f s)", self._where, reason, delay_s)
 
 
 class _Connection(asyncio.Protocol):

@@ -65,12 +65,12 @@ _RAW_ADVICE = 'set framing = "raw" in its [[serial]]; "hdlc" has a check, if the
 _OTHER_FRAMES = (
     (
         0x7E,
-        "frames between octets 7E, none with the FCS of RFC 1662: another check, or XBee API mode",
+        "frames between bytes 7E, none with the FCS of RFC 1662: another check, or XBee API mode",
         "set an XBee to transparent mode (AP=0); docs/serial.md has the frames that are understood",
     ),
     (
         0xC0,
-        "frames between octets C0, but no MQTT-SN in them: SLIP that carries IP, probably",
+        "frames between bytes C0, but no MQTT-SN in them: SLIP that carries IP, probably",
         "attach it with slattach, and let its sensors come over UDP",
     ),
 )

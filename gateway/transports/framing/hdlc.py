@@ -51,7 +51,7 @@ class HdlcFrames:
 
     def __init__(self, message_bytes_max: int, escapes: frozenset[int]) -> None:
         if not escapes <= CONTROL_BYTES:
-            raise ValueError(f"a control character map has octets below 0x20, got {set(escapes)}")
+            raise ValueError(f"a control character map has bytes below 0x20, got {set(escapes)}")
         self._message_bytes_max = message_bytes_max
         self.piece_bytes_max = 2 * (message_bytes_max + _FCS_BYTES)
         self._map = bytes(sorted(escapes))

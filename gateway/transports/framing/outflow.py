@@ -15,7 +15,7 @@ CHUNK_BYTES = 4096  # to one system call, where no pauses are asked for
 
 
 class LineOutflow:
-    """Its owner asks for the `next` octets, writes them, and says how many were `taken`."""
+    """Its owner asks for the `next` bytes, writes them, and says how many were `taken`."""
 
     def __init__(self, bytes_per_s: float, *, burst_bytes_max: int = 0, gap_s: float = 0.0) -> None:
         """`burst_bytes_max`: 0 for whole frames."""

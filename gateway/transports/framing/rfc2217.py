@@ -36,7 +36,7 @@ _WE_MAY = frozenset({BINARY, SUPPRESS_GO_AHEAD, COM_PORT})
 _SERVER_MAY = frozenset({BINARY, ECHO, SUPPRESS_GO_AHEAD, COM_PORT})
 _NAMES = {
     SET_BAUDRATE: "baud",
-    SET_DATASIZE: "bits an octet",
+    SET_DATASIZE: "bits a byte",
     SET_PARITY: "parity",
     SET_STOPSIZE: "stop bits",
 }

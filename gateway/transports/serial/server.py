@@ -1,4 +1,4 @@
-"""A serial port on the network: its octets over TCP (socket://), or its settings too (rfc2217://).
+"""A serial port on the network: its bytes over TCP (socket://), or its settings too (rfc2217://).
 
 - asyncio's own transport carries it, with RFC 2217 too (framing/rfc2217.py): no thread.
 - What the server does not take waits with us and not in the kernel, so that it is bounded by what a

@@ -21,7 +21,7 @@ _PROGRAM = struct.Struct("@HP")
 _LOAD_OCTET, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x15, 0x06
 _PACKET_TYPE = 0xFFFFF000 + 4  # SKF_AD_OFF + SKF_AD_PKTTYPE
 _BROADCAST, _MULTICAST, _FROM_HERE_TO_MANY = 1, 2, 5  # PACKET_..., linux/if_packet.h
-_MESSAGE_TYPE_AT = 9  # behind the UDP header and the length octet; what is shorter is dropped
+_MESSAGE_TYPE_AT = 9  # behind the UDP header and the length byte; what is shorter is dropped
 _SEARCHGW = 0x01
 _ALL, _NOTHING = 0xFFFFFFFF, 0
 

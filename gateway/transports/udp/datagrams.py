@@ -137,7 +137,7 @@ class BatchedDatagrams:
         self._control_bytes = sources.family.control_bytes if sources else 0
         self._in = mmsg.Slots(name_bytes, datagram_bytes_max + 1, self._control_bytes)
         self._out = mmsg.Slots(name_bytes, datagram_bytes_max, self._control_bytes)
-        # Of what is in each slot: how long it is, and where. To make these anew for each datagram
+        # Of what is in each slot: how long it is, and where. To make these again for each datagram
         # takes as long as to copy it.
         count = mmsg.DATAGRAMS_PER_CALL
         self._sizes_in, self._places_in = [-1] * count, [slice(0)] * count

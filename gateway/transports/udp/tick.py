@@ -27,12 +27,12 @@ than a broker on the same machine takes to answer, and costs more CPU than to lo
 So we stay awake until a datagram that came alone is answered. Where that does not pay it must cost
 nothing, which are four limits again:
 
-- processors: the only one is wanted by whoever is to answer;
+- processors: the only one is wanted by the process that is to answer;
 - alone: what came with others, or is followed by others before its answer, is not waited for;
 - soon: an answer that takes longer than `busy_poll_ms_max` is not worth it;
-- in vain: each time that none came doubles the number of lone datagrams that are not waited for,
-  up to SKIPPED_MAX; an answer in time begins anew. So readings at QoS 0, which nobody answers, and
-  those for a broker far away are hardly ever waited for.
+- without success: each time that none came doubles the number of lone datagrams that are not waited
+  for, up to SKIPPED_MAX; an answer in time begins again. So readings at QoS 0, which nobody
+  answers, and those for a broker far away are hardly ever waited for.
 
 No clock, no loop, no socket: times and addresses come in.
 """
@@ -132,7 +132,7 @@ class BusyPoll:
         self._awaits: bytes | None = None  # the source of a datagram that came alone
         self._until = 0.0  # while we stay awake for it, else 0
         self._to_skip = 0
-        self._skips = 0  # after the last time in vain
+        self._skips = 0  # after the last time without success
 
     def arrived(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
         """What one call to the socket brought, (source, datagram), before it is worked on."""

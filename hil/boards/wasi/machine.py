@@ -135,7 +135,7 @@ def _linker(store: wasmtime.Store, engine: wasmtime.Engine, services: Services) 
         name = bytes(memory.read(caller, name_at, name_at + name_size)).decode()
         request = bytes(memory.read(caller, request_at, request_at + request_size)).decode()
         answer = services.call(name, request).encode()
-        assert len(answer) <= answer_size, f"{name} answers {len(answer)} octets"
+        assert len(answer) <= answer_size, f"{name} answers {len(answer)} bytes"
         memory.write(caller, answer, answer_at)
         return len(answer)
 

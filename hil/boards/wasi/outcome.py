@@ -1,4 +1,4 @@
-"""How a life of a board ended, as its process tells whoever started it."""
+"""How a life of a board ended, as its process tells the process that started it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the interpreter asks of its host: UDP, serial ports, what survives its sleep, a watchdog.
 
-A call is a name and a text, and so is the answer: octets go in hexadecimal. What the world refuses
+A call is a name and a text, and so is the answer: bytes go in hexadecimal. What the world refuses
 comes back as `!` and its name (the interpreter's numbers are others), which `modules/` raises as
 OSError in the program.
 
@@ -21,7 +21,7 @@ from collections.abc import Callable
 RTC_MEMORY_BYTES_MAX = 2048  # ESP32's default
 SOCKETS_MAX = 8
 READABLE, WRITABLE = 1, 4  # MicroPython's ioctl flags for poll
-# The interpreter's `poll` asks again and again; so long each of its questions may wait for octets.
+# The interpreter's `poll` asks again and again; so long each of its questions may wait for bytes.
 POLL_PAUSE_S = 0.001
 
 
@@ -44,7 +44,7 @@ class Services:
         is_reset: Callable[[], bool],
     ) -> None:
         """`bite`: what the watchdog does, from a thread of its own. `is_reset`: whether somebody
-        outside wants the interpreter to begin anew, which it does at its next call.
+        outside wants the interpreter to begin again, which it does at its next call.
         """
         self._is_reset = is_reset
         self.rtc_memory = rtc_memory

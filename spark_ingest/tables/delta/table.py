@@ -78,7 +78,7 @@ class Table:
         if self.version_of(app) is None and self.paths():
             raise TableError(
                 f"{self.folder} was filled from another checkpoint than {checkpoint}. To build it "
-                f"anew from the segments, move it away (mv {self.folder} {self.folder}.old); to "
+                f"again from the segments, move it away (mv {self.folder} {self.folder}.old); to "
                 "keep it, bring its checkpoint back"
             )
 
@@ -181,7 +181,7 @@ class Table:
                 raise TableError(
                     f"{self.folder}: its column {each.name!r} is {there[each.name]}, and would "
                     f"have to be {each.type}. Columns do not change: move the table and its "
-                    "checkpoint away, and build both anew"
+                    "checkpoint away, and build both again"
                 )
         missing = [each for each in wanted if each.name not in there]
         if missing:

@@ -1,4 +1,4 @@
-"""Two gateways that take each other for strangers, and a client that repeats its goodbye."""
+"""Two gateways that take each other for unknown peers, and a client that repeats its goodbye."""
 
 from __future__ import annotations
 

@@ -262,6 +262,7 @@ def replay_at(bench: Bench, qos: int) -> None:
     bench.publishes("state", qos=qos, retain=True, by="state", is_replay=True)
 
 
+@pytest.mark.guarantee("4f")
 @pytest.mark.parametrize("qos", [0, 1])
 def test_one_that_asks_for_a_higher_qos_in_an_outage_gets_it_once_and_at_the_right_one(
     qos: int,

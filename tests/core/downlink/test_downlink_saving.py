@@ -342,6 +342,7 @@ def test_qos_2_goes_out_when_it_is_durable_and_so_does_pubrel() -> None:
     assert bench.saved() == [MessageDeleted(S1, 0)]
 
 
+@pytest.mark.guarantee("4b")
 @pytest.mark.parametrize("topic", ["cmd", "unheard"])
 def test_qos_2_that_no_client_is_to_have_surely_comes_once_whatever_the_power_does(
     topic: str,

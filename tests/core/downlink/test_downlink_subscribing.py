@@ -31,6 +31,7 @@ def patterns(bench: Bench) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(asked)), given_up
 
 
+@pytest.mark.guarantee("4c")
 def test_suback_waits_for_the_brokers_grant() -> None:
     bench = bench_with_clients(b"s1")
     bench.holds = True
@@ -60,6 +61,7 @@ def test_a_filter_whose_cover_is_not_granted_yet_waits_for_it() -> None:
     assert granted_id(bench.hear(b"s2")) == 1
 
 
+@pytest.mark.guarantee("4c")
 def test_suback_says_a_qos_at_which_the_broker_sends_already() -> None:
     bench = bench_with_clients(b"s1", b"s2")
     bench.holds = True
@@ -118,6 +120,7 @@ def test_wishes_of_a_session_that_ended_do_not_pile_up_before_a_slow_broker() ->
     assert bench.hear(b"s1") == []
 
 
+@pytest.mark.guarantee("4c")
 def test_a_subscription_is_accepted_while_the_broker_is_away_and_made_when_it_is_back() -> None:
     bench = Bench(connected=False)
     bench.lose_broker_for_long()
@@ -130,6 +133,7 @@ def test_a_subscription_is_accepted_while_the_broker_is_away_and_made_when_it_is
     assert published(bench.hear(b"s1")) == [(b"on", 0, False)]
 
 
+@pytest.mark.guarantee("4c")
 def test_those_that_wait_when_the_broker_goes_are_accepted_if_it_does_not_come_back_soon() -> None:
     bench = bench_with_clients(b"s1", b"s2", b"s3")
     bench.holds = True

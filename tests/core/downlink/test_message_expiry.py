@@ -78,6 +78,7 @@ def test_a_sleeper_gets_what_is_not_over_when_it_asks(
     assert saved_expiries(bench) == 0
 
 
+@pytest.mark.guarantee("4c")
 def test_what_is_over_goes_and_the_others_stay_in_order() -> None:
     bench = with_sleeper()
     for payload, expiry_s in ((b"1", None), (b"2", 5), (b"3", 60), (b"4", 1), (b"5", 5)):

@@ -96,12 +96,12 @@ def test_a_packet_ends_where_its_length_says(body: bytes, before: bytes, after: 
 
 def test_a_length_of_five_octets_is_none() -> None:
     assert packet_end(b"\x30\x80\x80\x80", 0, 1000) is None
-    with pytest.raises(BadPacketError, match="more than four octets"):
+    with pytest.raises(BadPacketError, match="more than four bytes"):
         packet_end(b"\x30\x80\x80\x80\x80", 0, 1000)
 
 
 def test_the_size_of_a_packet_larger_than_we_take_is_known_before_it_has_come() -> None:
-    assert packet_end(b"\x30" + varint(97), 0, 100) is None, "97 octets behind 2, more to come"
+    assert packet_end(b"\x30" + varint(97), 0, 100) is None, "97 bytes behind 2, more to come"
     assert packet_end(b"\x30" + varint(98), 0, 100) is None, "100 in all"
     assert packet_end(b"\x30" + varint(99), 0, 100) == -101
 
@@ -174,7 +174,7 @@ def test_what_stands_beside_it_is_left_to_the_codec_package(properties: bytes) -
 def test_a_broken_publication_is_read_as_by_the_codec_package_or_left_to_it(
     data: st.DataObject,
 ) -> None:
-    """Any octets behind a first one that says PUBLISH, and a length that is right."""
+    """Any bytes behind a first one that says PUBLISH, and a length that is right."""
     whole = mqtt5.PublishPacket(
         "a/b", b"on", qos=mqtt5.QoS(1), packet_id=7, subscription_ids=[5, 300],
         message_expiry_interval=data.draw(st.sampled_from([None, 3600])),
@@ -210,9 +210,9 @@ def test_a_broken_publication_is_read_as_by_the_codec_package_or_left_to_it(
         ("3005000161010b", "an identifier without a value"),
         ("300600016102" + "0b00", "identifier 0"),
         ("300700016103" + "0b8100", "an identifier that is longer than it need be"),
-        ("300a00016106" + "0b8080808001", "an identifier of five octets"),
+        ("300a00016106" + "0b8080808001", "an identifier of five bytes"),
         ("300600016102" + "0101", "another property"),
-        ("308501000161" + "8001" + "0b01" * 64, "more properties than one octet can say"),
+        ("308501000161" + "8001" + "0b01" * 64, "more properties than one byte can say"),
     ],
 )
 def test_what_is_not_plain_is_left_to_the_codec_package(octets: str, why: str) -> None:

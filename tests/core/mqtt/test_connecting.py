@@ -1,4 +1,4 @@
-"""How the session introduces itself, what it makes of the answer, and how it says goodbye."""
+"""How the session introduces itself, what it makes of the answer, and how it sends DISCONNECT."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_stream_may_come_in_any_pieces(sizes: list[int]) -> None:
         (mqtt5.AuthPacket().write().hex(), "AUTH while up"),
         ("10 00", ""),
         ("c0 00", "PINGREQ while up"),
-        ("30 ff ff ff ff", "a packet length of more than four octets"),
+        ("30 ff ff ff ff", "a packet length of more than four bytes"),
         ("90 ff ff 3f", "a packet of 1048579 bytes, more than we take"),
         ("36 ff ff 3f 00 01 61 00 01", "a PUBLISH whose topic goes beyond its end"),
         ("30 04 0005 61 00", "a PUBLISH whose topic goes beyond its end"),
@@ -172,7 +172,7 @@ def test_what_came_before_the_garbage_counts() -> None:
 
 def test_a_mistake_of_ours_is_not_blamed_on_the_broker() -> None:
     with pytest.raises(TypeError):
-        read_packet("no octets")  # type: ignore[arg-type]
+        read_packet("no bytes")  # type: ignore[arg-type]
 
 
 def test_text_that_is_not_utf_8_is_refused_by_the_codec_too() -> None:
@@ -181,7 +181,7 @@ def test_text_that_is_not_utf_8_is_refused_by_the_codec_too() -> None:
 
 
 def test_a_packet_fills_its_length() -> None:
-    with pytest.raises(BadPacketError, match="a packet of 2 octets that says it has 3"):
+    with pytest.raises(BadPacketError, match="a packet of 2 bytes that says it has 3"):
         read_packet(memoryview(b"\xd0\x00\x00"))
 
 

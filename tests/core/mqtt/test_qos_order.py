@@ -47,6 +47,7 @@ def complete(session: MqttSession, packet_id: int) -> list[bytes]:
     return payloads([*effects, *session.receive(pubcomp(packet_id), 0.0)])
 
 
+@pytest.mark.guarantee("3")
 def test_qos_1_waits_until_qos_2_before_it_is_complete() -> None:
     session = session_up()
     assert publish(session, new_reading(b"1", 2), new_reading(b"2", 1)) == [b"1"]

@@ -147,6 +147,7 @@ def test_a_qos_1_message_that_is_no_repeat_is_another_one_under_the_same_id() ->
     assert len(packets(session.acknowledge(third))) == 1
 
 
+@pytest.mark.guarantee("4d")
 def test_a_qos_2_message_arrives_once_for_its_packet_id() -> None:
     session = session_up()
     octets = publication("a", b"on", 2, 7)
@@ -301,6 +302,7 @@ def after_a_power_cut(session: MqttSession) -> MqttSession:
     return session
 
 
+@pytest.mark.guarantee("4d")
 @pytest.mark.parametrize("after", [after_a_break, after_a_power_cut])
 def test_a_qos_2_copy_that_comes_when_the_first_one_is_released_is_one_too(
     after: Callable[[MqttSession], MqttSession],

@@ -94,6 +94,7 @@ def test_a_record_that_is_durable_after_a_break_releases_nothing() -> None:
     assert [packet.duplicate for packet in readings(effects)] == [True], "PUBREC comes again"
 
 
+@pytest.mark.guarantee("2")
 def test_connect_waits_until_what_the_broker_received_counts_no_more() -> None:
     session = session_up()
     session.publisher.publish(stored())

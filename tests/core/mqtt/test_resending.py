@@ -54,6 +54,7 @@ def described(effects: list[Output]) -> list[tuple[str, int | None, bool]]:
     return again
 
 
+@pytest.mark.guarantee("1")
 @pytest.mark.parametrize("trust_session", [False, True])
 def test_with_the_session_gone_all_is_published_as_new_and_nothing_released(
     trust_session: bool,
@@ -108,6 +109,7 @@ def test_what_went_out_again_is_settled_as_ever(trust_session: bool, session_pre
     assert session.publisher.in_flight._qos2 == 0
 
 
+@pytest.mark.guarantee("2")
 @pytest.mark.parametrize("session_present", [False, True])
 def test_the_delivery_tag_is_the_same_each_time(session_present: bool) -> None:
     session = MqttSession(options())
@@ -136,6 +138,7 @@ def test_a_reading_that_waited_for_the_broker_gets_its_time_from_the_clock_as_it
     assert tag(packet)["ts"] == "1005000"
 
 
+@pytest.mark.guarantee("3")
 def test_readings_taken_while_the_broker_was_away_follow_those_that_were_on_the_wire() -> None:
     session = session_up(receive_max=1)
     for payload in (b"0", b"1"):
@@ -147,6 +150,7 @@ def test_readings_taken_while_the_broker_was_away_follow_those_that_were_on_the_
     assert [tag(packet)["seq"] for packet in readings(effects)] == ["0", "1", "2"]
 
 
+@pytest.mark.guarantee("6")
 @pytest.mark.parametrize("session_present", [False, True])
 @pytest.mark.parametrize("trust_session", [False, True])
 def test_a_smaller_receive_maximum_than_before_is_obeyed(
@@ -207,6 +211,7 @@ def test_what_the_next_broker_finds_too_large_is_refused() -> None:
 Steps = st.lists(st.sampled_from(["publish", "puback", "pubrec", "pubcomp", "break"]), max_size=40)
 
 
+@pytest.mark.guarantee("2", "5")
 @given(Steps, st.booleans(), st.integers(1, 4), st.data())
 def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order(
     steps: list[str], trust_session: bool, receive_max: int, data: st.DataObject

@@ -27,6 +27,7 @@ from tests.core.mqtt.subscribing_stories import (
 # Asking
 
 
+@pytest.mark.guarantee("4e", "4f")
 def test_a_filter_is_subscribed_for_what_is_retained_then_for_what_is_live() -> None:
     assert asked(wanting(subscriptions_up(), "a/b")) == [
         ("site/a/b", PLAIN | 1, 1, True, 0),
@@ -86,6 +87,7 @@ def test_those_that_want_retained_messages_are_asked_for_apart() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.guarantee("4e", "4f")
 def test_with_a_higher_quality_the_retained_messages_come_again() -> None:
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, "a", "w/#", qos=0))

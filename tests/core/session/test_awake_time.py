@@ -14,6 +14,7 @@ AWAKE_S = SessionOptions().awake_s_max
 NO_LONGER = SessionOptions(awake_s_max=0.0)
 
 
+@pytest.mark.guarantee("4h")
 def test_a_stream_of_messages_keeps_a_client_awake_for_so_long_and_the_rest_waits() -> None:
     client = asleep_with(b"1")
     assert client.wakes(at=60.0) == [published(1, b"1")]
@@ -41,6 +42,7 @@ def test_what_is_under_way_then_is_acknowledged_before_pingresp() -> None:
     assert client.says(acked(2), at=at) == [Pingresp()]
 
 
+@pytest.mark.guarantee("4h")
 def test_what_waited_at_the_asking_comes_however_long_that_takes() -> None:
     client = asleep_with(b"1", b"2", b"3", options=NO_LONGER)
     client.wakes(at=60.0)
@@ -62,6 +64,7 @@ def test_of_qos_0_too_comes_what_waited_at_the_asking() -> None:
     assert client.wakes(at=61.0) == [Publish(1, 0, b"3"), Pingresp()]
 
 
+@pytest.mark.guarantee("4h")
 @pytest.mark.parametrize(
     ("policy", "first", "second"),
     [

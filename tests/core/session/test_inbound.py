@@ -45,6 +45,7 @@ def settled_long_ago(qos: int, payload: bytes = b"21.5") -> Client:
 # Acknowledged means settled
 
 
+@pytest.mark.guarantee("1")
 def test_puback_waits_for_settlement() -> None:
     client = connected()
     assert client.says(Publish(1, 7, b"21.5", qos=1), at=0.0) == []
@@ -52,6 +53,7 @@ def test_puback_waits_for_settlement() -> None:
     assert client.settles(reading) == [Puback(1, 7, ACCEPTED)]
 
 
+@pytest.mark.guarantee("1")
 def test_pubrec_waits_for_settlement() -> None:
     client = connected()
     assert client.says(Publish(1, 8, b"21.5", qos=2), at=0.0) == []
@@ -166,6 +168,7 @@ def test_a_payload_may_be_as_large_as_the_limit_and_no_larger() -> None:
 # Once
 
 
+@pytest.mark.guarantee("2")
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("dup", [False, True])
 def test_a_copy_of_an_unsettled_reading_is_forwarded_once(qos: int, dup: bool) -> None:
@@ -220,6 +223,7 @@ def test_message_id_0_is_accepted_and_echoed() -> None:
         assert client.settles(reading) == [Puback(1, 0, ACCEPTED)]
 
 
+@pytest.mark.guarantee("1")
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_new_reading_under_an_unsettled_id_gets_an_acknowledgement_of_its_own(qos: int) -> None:
     """A client that restarts counts from 1 again, while the broker is slow."""
@@ -230,6 +234,7 @@ def test_a_new_reading_under_an_unsettled_id_gets_an_acknowledgement_of_its_own(
     assert len(client.settles(after)) == 1
 
 
+@pytest.mark.guarantee("2")
 def test_a_copy_before_pubrel_gets_pubrec_again_and_is_not_forwarded() -> None:
     client = connected()
     client.settles(client.reads(b"21.5", 8, qos=2)[0])
@@ -244,6 +249,7 @@ def test_a_new_reading_under_an_id_that_waits_for_pubrel_is_forwarded() -> None:
     assert client.settles(reading) == [Pubrec(1)]
 
 
+@pytest.mark.guarantee("2")
 def test_a_late_copy_is_held_down_after_pubrel() -> None:
     client = settled_long_ago(qos=2)
     late = Publish(1, 1, b"21.5", qos=2)
@@ -353,6 +359,7 @@ def reconnected(client: Client, at: float = 20.0) -> None:
     assert client.says(Connect(DEV1.encode(), 60), at) == [Connack(ACCEPTED)]
 
 
+@pytest.mark.guarantee("1")
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_reading_of_the_connection_before_is_not_acknowledged_in_this_one(qos: int) -> None:
     """The client may have restarted and sent another reading under this id, which was lost."""
@@ -418,6 +425,7 @@ def test_a_sleeper_that_published_is_acknowledged_where_it_is_now() -> None:
 # When it is full
 
 
+@pytest.mark.guarantee("6")
 def test_more_unsettled_readings_than_the_limit_are_congestion() -> None:
     client = connected()
     readings: list[Reading] = []

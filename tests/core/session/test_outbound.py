@@ -81,6 +81,7 @@ def test_message_ids_count_to_65535_and_start_again_at_1() -> None:
 # One at a time, in order
 
 
+@pytest.mark.guarantee("4a")
 def test_a_message_waits_until_the_one_before_it_is_acknowledged() -> None:
     client = with_one_under_way()
     assert client.says(Puback(1, 1, ACCEPTED), at=1.0) == [SECOND]
@@ -172,6 +173,7 @@ def test_an_unknown_name_is_registered_before_its_first_message() -> None:
     assert client.is_sent("x/y", b"off") == [Publish(2, 2, b"off", qos=1)]
 
 
+@pytest.mark.guarantee("4a")
 def test_qos_0_waits_for_regack_too_and_nothing_overtakes_it() -> None:
     client = connected()
     assert client.is_sent("x/y", b"1", qos=0) == [Register(2, 1, b"x/y")]
@@ -240,6 +242,7 @@ def test_a_client_that_never_learns_a_number_loses_the_message_and_not_the_rest(
     assert client.drops == [Reason.CLIENT_REFUSED]
 
 
+@pytest.mark.guarantee("4d")
 def test_a_client_that_answers_the_last_repeat_with_a_forgotten_number_keeps_its_message() -> None:
     client = with_one_under_way()
     assert len(client.waits(until=45.0)) == SessionOptions().retry_count_max
@@ -408,6 +411,7 @@ def test_a_timer_that_fires_early_does_nothing() -> None:
 # In the next connection
 
 
+@pytest.mark.guarantee("4d")
 def test_what_was_unacknowledged_comes_first_in_the_next_connection_with_dup() -> None:
     client = with_one_under_way()
     assert client.says(Connect(DEV1.encode(), 60), at=5.0) == [

@@ -30,6 +30,7 @@ def kept(client: Client) -> list[bytes]:
     return payloads
 
 
+@pytest.mark.guarantee("4d")
 def test_a_sleeper_gets_what_came_in_order_of_coming() -> None:
     client = asleep(options=SessionOptions(queues_qos_0_for_sleepers=True))
     for number, qos in enumerate((1, 0, 1, 1)):

@@ -62,7 +62,7 @@ def short_way(session: Session, datagram: bytes, at: float) -> list[Output]:
 
 
 def something(dice: random.Random, session: Session) -> bytes:
-    """Of few ids, so that they meet again; sometimes in the long form, or with octets behind it."""
+    """Of few ids, so that they meet again; sometimes in the long form, or with bytes behind it."""
     number = dice.randint(1, 4)
     current = session.outbound.outstanding
     outstanding = number if current is None else current.message_id

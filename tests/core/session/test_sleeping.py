@@ -96,6 +96,7 @@ def test_nothing_is_repeated_to_a_sleeper() -> None:
 # Fetching what waits
 
 
+@pytest.mark.guarantee("4g")
 def test_pingreq_with_the_client_id_fetches_what_waits_one_by_one() -> None:
     client = asleep_with(b"1", b"2")
     assert client.wakes(at=60.0) == [published(1, b"1")]
@@ -159,6 +160,7 @@ def test_a_copy_of_pingreq_while_awake_changes_nothing() -> None:
     assert client.says(acked(1), at=63.0) == [Pingresp()]
 
 
+@pytest.mark.guarantee("4g")
 def test_one_that_asks_again_while_awake_gets_the_message_again_at_once() -> None:
     """It had gone back to sleep without a word; its message is still under way here."""
     client = asleep_with(b"1")
@@ -259,6 +261,7 @@ def test_a_name_that_the_client_registers_itself_while_awake_ends_in_pingresp() 
 # Unacknowledged
 
 
+@pytest.mark.guarantee("4g")
 def test_what_is_not_acknowledged_while_awake_is_repeated_and_then_waits_for_the_next() -> None:
     client = asleep_with(b"1", b"2")
     client.wakes(at=0.0)

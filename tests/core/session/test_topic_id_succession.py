@@ -34,6 +34,7 @@ from tests.support.state_bench import StateBench
 CLEAN = Connect(b"s1", 60, clean_session=True)
 
 
+@pytest.mark.guarantee("2")
 def test_a_clean_session_numbers_behind_the_one_it_replaces() -> None:
     bench = Bench()
     bench.say(b"here", CLEAN)
@@ -102,6 +103,7 @@ def ended(bench: Bench, *names: bytes, leave: bool = True) -> list[int]:
     return ids
 
 
+@pytest.mark.guarantee("2")
 @pytest.mark.parametrize("leave", [False, True])
 def test_after_a_clean_session_that_ended_an_old_id_names_no_other_topic(*, leave: bool) -> None:
     bench = Bench()

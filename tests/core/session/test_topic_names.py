@@ -25,7 +25,7 @@ ALLOWED = [
 FORBIDDEN = {
     "empty": b"",
     "too long": b"x" * (BYTES_MAX + 1),
-    "too long in octets": "ß".encode() * (BYTES_MAX // 2) + b"x",
+    "too long in bytes": "ß".encode() * (BYTES_MAX // 2) + b"x",
     "too many levels": b"/" * LEVELS_MAX,
     "no UTF-8": b"a\xff",
     "cut UTF-8": "ß".encode()[:1],

@@ -187,6 +187,7 @@ def test_a_handshake_that_is_not_finished_ends_after_the_retries(steps: int) -> 
 # When it is published
 
 
+@pytest.mark.guarantee("7")
 def test_a_silent_client_is_lost_and_its_will_published() -> None:
     client = with_will(keep_alive_s=60)
     client.waits(until=90.0)

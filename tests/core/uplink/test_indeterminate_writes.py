@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mqtt5
+import pytest
 
 from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import ClientId
@@ -61,6 +62,7 @@ def tags(bench: JournalBench) -> dict[bytes, tuple[str, str]]:
     return found
 
 
+@pytest.mark.guarantee("2")
 def test_a_qos_2_reading_is_held_until_the_journal_has_it() -> None:
     bench = bench_of(AUTO)
     lose_syncs(bench)
@@ -160,6 +162,7 @@ def test_after_a_while_with_the_broker_away_its_sensor_keeps_it() -> None:
     assert reasons(bench) == [Reason.JOURNAL_FAILED]
 
 
+@pytest.mark.guarantee("1")
 def test_a_sequence_that_may_be_on_the_disk_is_not_given_again() -> None:
     """Else the broker gets two readings with one tag, and one of them looks like a repeat."""
     bench = bench_of(AUTO, connected=False)
@@ -195,6 +198,7 @@ def test_a_reading_that_is_on_its_way_to_the_broker_is_not_held() -> None:
     assert bench.hear(b"s1") == [puback(7)]
 
 
+@pytest.mark.guarantee("2")
 def test_what_the_broker_has_released_is_not_stored_as_if_it_had_not_received_it() -> None:
     bench = bench_of(AUTO)
     bench.files.faults = Faults(write_fails=1.0)

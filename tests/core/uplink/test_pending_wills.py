@@ -99,6 +99,7 @@ def test_a_will_is_saved_as_due_with_the_loss_and_no_more_when_the_broker_has_it
     assert due(bench) == []
 
 
+@pytest.mark.guarantee("7")
 @pytest.mark.parametrize("options", [AUTO, UPSTREAM, JOURNAL])
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
@@ -115,6 +116,7 @@ def test_killed_between_the_loss_and_the_broker_the_will_comes_with_the_same_tag
     assert wills(following) == []
 
 
+@pytest.mark.guarantee("7")
 def test_killed_before_the_loss_was_saved_the_client_is_lost_again_and_its_will_comes() -> None:
     bench = life()
     bench.wake(LOST_AT)
@@ -134,6 +136,7 @@ def test_what_the_journal_has_is_due_no_more() -> None:
     assert wills(next_life(bench)) == [("gh", "1", "0")]
 
 
+@pytest.mark.guarantee("7")
 def test_a_crash_between_the_journal_and_the_state_repeats_the_will_under_its_tag() -> None:
     bench = life(JOURNAL)
     bench.wake(LOST_AT)
@@ -178,6 +181,7 @@ def full(options: ReadingOptions) -> JournalBench:
     return bench
 
 
+@pytest.mark.guarantee("7")
 def test_a_will_that_nobody_takes_is_offered_again_when_the_broker_is_back() -> None:
     bench = full(UPSTREAM)
     bench.wake(LOST_AT)

@@ -93,6 +93,7 @@ def test_auto_is_acknowledged_by_the_broker_if_it_is_faster_than_the_disk() -> N
     assert bench.journal.numbers.depth == 0
 
 
+@pytest.mark.guarantee("1")
 @pytest.mark.parametrize(
     ("options", "qos", "answer"),
     [
@@ -145,6 +146,7 @@ def test_what_the_broker_settles_out_of_order_is_finished_in_several_runs() -> N
     assert bench.journal.numbers.depth == 1
 
 
+@pytest.mark.guarantee("3")
 def test_what_is_stored_first_takes_along_what_its_client_sent_before() -> None:
     bench = bench_of(AUTO)
     hold(bench)
@@ -156,6 +158,7 @@ def test_what_is_stored_first_takes_along_what_its_client_sent_before() -> None:
     assert bench.hear(b"s1") == [puback(7), Pubrec(8)]
 
 
+@pytest.mark.guarantee("3")
 def test_it_takes_them_along_as_they_came_though_the_first_is_settled() -> None:
     bench = bench_of(AUTO)
     hold(bench)
@@ -169,6 +172,7 @@ def test_it_takes_them_along_as_they_came_though_the_first_is_settled() -> None:
     assert [reading.payload for reading in bench.stores] == [b"first", b"second", b"third"]
 
 
+@pytest.mark.guarantee("3")
 @pytest.mark.parametrize("is_lost", [False, True], ids=["too late", "no broker"])
 def test_what_a_client_left_behind_is_not_written_behind_what_came_after(*, is_lost: bool) -> None:
     bench = bench_of(AUTO)
@@ -240,6 +244,7 @@ def test_readings_are_acknowledged_from_the_disk_while_the_broker_is_away(
     assert bench.journal.numbers.depth == 0
 
 
+@pytest.mark.guarantee("3")
 def test_live_readings_wait_behind_the_backlog_of_their_client_only() -> None:
     bench = bench_of(AUTO, connected=False)
     bench.say(b"s1", short(b"parked", 1, 7))

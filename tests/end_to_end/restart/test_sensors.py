@@ -288,7 +288,7 @@ async def test_what_was_acknowledged_without_the_broker_arrives_after_restarts(
     async with connected(gateway.port, clean=False) as n:
         topic_id = await n.register(name)
         broker.stop()
-        gateway.wait_for_log("is away")
+        gateway.wait_for_log(" unreachable: ")
         for number in range(20):
             await n.publish(topic_id, b"%d" % number, qos=1 + number % 2)
             if number % 10 == 9:

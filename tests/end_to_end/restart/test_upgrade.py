@@ -79,7 +79,7 @@ async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
             up_id = await awake.register(names.up)
             down_id = await leave_messages(broker, first, names, asleep)
             broker.stop()
-            first.wait_for_log("is away")
+            first.wait_for_log(" unreachable: ")
             await leave_readings(awake, up_id)
             async with connected(first.port, clean=False, keep_alive_s=1) as silent:
                 await silent.bequeaths(names.will, b"gone")

@@ -1,4 +1,4 @@
-"""What a bad line does to octets, and a sensor that lives with it."""
+"""What a bad line does to bytes, and a sensor that lives with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.pty_line import PtyLine
 
 
 class Noise:
-    """Makes another octet of one in so many; a `spoil` of a line."""
+    """Makes another byte of one in so many; a `spoil` of a line."""
 
     def __init__(self, dice: Random, share: float) -> None:
         self.damaged = 0

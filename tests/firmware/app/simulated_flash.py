@@ -79,7 +79,7 @@ class SimulatedFlash(FragileFlash):
         self.operations += 1
 
     def land(self, path: str, content: bytes, *, grown: int) -> None:
-        """The file has this content now; `grown` octets of it are new."""
+        """The file has this content now; `grown` bytes of it are new."""
         others = sum(len(each) for name, each in self.files.items() if name != path)
         if others + len(content) > self.octets_max:
             raise OSError(errno.ENOSPC, path)

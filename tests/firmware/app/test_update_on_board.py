@@ -41,7 +41,7 @@ class OtaServerProcess(LoggedProcess):
         self.kill()
         offered = ["--update", str(update), "--node", self._node] if update else []
         self.launch(self._command + offered)
-        self.wait_for_log("is offered" if update else "is there")
+        self.wait_for_log("is offered" if update else "connected to broker")
 
     def start(self) -> None:
         self.serve(None)
@@ -163,7 +163,7 @@ def test_the_command_line_makes_a_node_and_an_update(tmp_path: Path) -> None:
         (["--number", "0"], "--number: 0 is none from 1 to 4294967295"),
         (["--number", "1.5"], "--number: 1.5 is none from 1 to 4294967295"),
         (["--key-file", "absent"], "absent: No such file or directory"),
-        (["--key-file", "short"], "a key of 2 octets, at least 16"),
+        (["--key-file", "short"], "a key of 2 bytes, at least 16"),
         (["--key-file", "wrong"], "the key is to be hexadecimal"),
     ],
 )

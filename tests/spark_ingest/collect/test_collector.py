@@ -121,11 +121,11 @@ def test_a_broker_that_is_restarted_is_found_again(broker: Mosquitto, tmp_path: 
     with CollectorProcess(tmp_path, broker.url, "c1", QUICK) as collector:
         collector.wait_until_collecting()
         broker.restart()
-        collector.wait_for_log(r"broker \S+ is back")
+        collector.wait_for_log(r"connected to broker \S+ again")
         with Publisher(broker.port) as publisher:
             publisher.publish(range(100))
         until(all_there(collector.lake, range(100)))
-    assert collector.log.count("is away") == 1, "each reason once"
+    assert collector.log.count(" unreachable: ") == 1, "each reason once"
 
 
 def test_until_idle_it_collects_what_waits_and_ends(broker: Mosquitto, tmp_path: Path) -> None:

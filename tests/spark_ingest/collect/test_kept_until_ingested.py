@@ -89,6 +89,7 @@ def test_the_journal_is_empty_when_two_collectors_have_all_between_them(keeping:
     assert keeping.status()["alarms"] == []
 
 
+@pytest.mark.guarantee("8")
 @pytest.mark.parametrize("keeping", [(TELLS, 2)], indirect=True)
 def test_what_a_broker_took_with_it_comes_again(broker: Mosquitto, keeping: Keeping) -> None:
     for each in keeping.collectors:
@@ -114,6 +115,7 @@ def test_what_a_broker_took_with_it_comes_again(broker: Mosquitto, keeping: Keep
     assert keeping.status()["ingest"]["sent_again"] > 40
 
 
+@pytest.mark.guarantee("8")
 @pytest.mark.parametrize("keeping", [(TELLS_NOTHING, 60)], indirect=True)
 def test_a_collector_tells_in_its_next_life_what_it_has(
     broker: Mosquitto, keeping: Keeping

@@ -281,7 +281,7 @@ def test_a_broker_that_does_not_answer_is_left(answers: bytes, due: str) -> None
         (connack() + b"\x90\xe8\x08", False, "that is no message of ours"),
         (connack() + b"\x34\xe8\x08", False, "that is no message of ours"),
         (connack() + b"\x32\xe8\x08\xff\xff", False, "a topic longer than its packet"),
-        (b"\x20\xff\xff\xff\xff\x01", False, "more than four octets"),
+        (b"\x20\xff\xff\xff\xff\x01", False, "more than four bytes"),
         (b"\x00\x00", False, "the broker sent what it may not send"),
         (b"\x20\x05\x00\x00\x03\x00\x00", False, "the broker sent what it may not send"),
     ],
@@ -345,7 +345,7 @@ def test_no_octets_raise(chunks: list[bytes]) -> None:
 
 
 def test_a_packet_fills_its_length() -> None:
-    with pytest.raises(BadPacketError, match="a packet of 2 octets that says it has 3"):
+    with pytest.raises(BadPacketError, match="a packet of 2 bytes that says it has 3"):
         read_packet(memoryview(b"\xd0\x00\x00"))
 
 

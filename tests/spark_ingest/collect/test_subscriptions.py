@@ -55,7 +55,7 @@ def test_a_damaged_file_stops_no_collector(
     (tmp_path / "subscriptions").mkdir()
     (tmp_path / "subscriptions" / "c1.json").write_text(text)
     assert opened(tmp_path, "a").former == ()
-    assert "it is written anew" in caplog.text
+    assert "it is written again" in caplog.text
     assert opened(tmp_path, "b").former == ("a",)
 
 

@@ -115,7 +115,7 @@ def test_the_command_line_replaces_what_the_file_says(
          "ingest.toml:6:1: collector.keep_payload: expected true or false, got 1"),
         (LEAST + "[rotation]\nheld_bytes_max = 2000\n",
          "ingest.toml:6:1: rotation.held_bytes_max: must hold at least one message of "
-         "collector.message_bytes_max (1048576 octets)"),
+         "collector.message_bytes_max (1048576 bytes)"),
         (LEAST + "[rotation]\nlinger_ms = true\n",
          "ingest.toml:6:1: rotation.linger_ms: expected a whole number from 1 to 3600000, got "
          "true"),
@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected UTF-8 text"):
         load(tmp_path / "noise.toml")
     (tmp_path / "long.toml").write_text("#" * (1 << 20) + "\n")
-    with pytest.raises(ConfigError, match="at most 1048576 octets"):
+    with pytest.raises(ConfigError, match="at most 1048576 bytes"):
         load(tmp_path / "long.toml")
 
 

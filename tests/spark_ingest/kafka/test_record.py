@@ -67,6 +67,6 @@ def test_a_message_of_more_than_a_record_takes_is_one_row_in_quarantine_with_its
     assert (row["part"], row["error"], row["device"]) == (0, "too_large", "n7:")
     assert "metric" not in row
     assert row["error_detail"] == (
-        f"its 2 rows are {len(whole.value)} octets, a record has at most {len(whole.value) - 1}"
+        f"its 2 rows are {len(whole.value)} bytes, a record has at most {len(whole.value) - 1}"
     )
     assert b64decode(value(cut)["payload"]) == message.payload

@@ -37,7 +37,7 @@ def cyclic() -> bytes:
 
 
 def bomb() -> bytes:
-    """Arrays of 100 references to the array before: 10^14 empty arrays in a few hundred octets."""
+    """Arrays of 100 references to the array before: 10^14 empty arrays in a few hundred bytes."""
     nested: list[object] = []
     for _ in range(7):
         nested = [nested] * 100

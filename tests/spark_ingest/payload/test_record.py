@@ -1,4 +1,4 @@
-"""The delivery tag, as the gateway writes it and as strangers might."""
+"""The delivery tag, as the gateway writes it and as unknown peers might."""
 
 from __future__ import annotations
 

@@ -166,5 +166,5 @@ def test_a_topic_that_takes_too_little_is_refused_with_what_to_do(
     collector = collector_of(tmp_path, broker, kafka, topic)
     collector.start()
     assert collector.wait_for_exit() == 69
-    assert "takes records of 1048588 octets, and kafka.record_bytes_max is 4194304" in collector.log
+    assert "takes records of 1048588 bytes, and kafka.record_bytes_max is 4194304" in collector.log
     assert "Traceback" not in collector.log

@@ -104,7 +104,7 @@ def test_a_job_that_was_killed_takes_its_query_over_from_the_server(
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("is_back_soon", "said"),
-    [(False, "does not answer any more"), (True, "was started anew")],
+    [(False, "does not answer any more"), (True, "was started again")],
 )
 def test_a_server_that_was_killed_is_said_so_and_nothing_is_lost_or_repeated(
     lake: Path, tmp_path: Path, *, is_back_soon: bool, said: str

@@ -48,7 +48,7 @@ def test_what_is_published_is_in_the_table_also_what_came_between_two_runs(
     options = {"broker": broker.url, "topics": "farm/#"}
     query = start(spark, tmp_path, **options)
     log = tmp_path / "lake" / "mqtt.log"
-    until(lambda: log.exists() and "is there" in log.read_text())
+    until(lambda: log.exists() and "connected to broker" in log.read_text())
     with Publisher(broker.port) as publisher:
         publisher.publish(range(100))
         until(lambda: len(values(tmp_path)) == 100)

@@ -77,7 +77,7 @@ def test_a_file_that_was_cut_off_anywhere_is_refused_or_only_lacks_its_padding(
     for length in range(0, len(octets), 7):
         cut.write_bytes(octets[:length])
         try:
-            assert everything(cut) == PARTS, f"{length} of {len(octets)} octets"
+            assert everything(cut) == PARTS, f"{length} of {len(octets)} bytes"
             whole += 1
         except BackupError as error:
             assert re.search("is damaged|is no backup", str(error))  # noqa: PT017 - one of two
@@ -94,7 +94,7 @@ def test_a_changed_octet_is_refused_or_changes_nothing(tmp_path: Path) -> None:
         changed[position] ^= 1 << dice.randrange(8)
         spoilt.write_bytes(changed)
         try:
-            assert everything(spoilt) == PARTS, f"octet {position}"
+            assert everything(spoilt) == PARTS, f"byte {position}"
         except BackupError:
             refused += 1
     assert refused > 0.9 * len(octets)

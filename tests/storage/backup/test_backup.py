@@ -56,7 +56,7 @@ def test_a_gateway_that_runs_gives_all_that_it_had_acknowledged(tmp_path: Path) 
 
 @pytest.mark.parametrize("with_broker", [False, True])
 def test_every_backup_under_load_is_one_moment(tmp_path: Path, with_broker: bool) -> None:
-    """Small segments, so that they begin, are freed and are used anew while they are copied."""
+    """Small segments, so that they begin, are freed and are used again while they are copied."""
     more = '[journal]\nacknowledge = "journal"\nsize_max = "2MiB"\nwhen_full = "drop_oldest"\n'
     over = threading.Event()
     rounds: list[int] = []

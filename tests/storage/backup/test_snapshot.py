@@ -112,7 +112,7 @@ def test_a_journal_that_is_not_there_has_no_segments(tmp_path: Path) -> None:
 def test_a_database_that_is_written_to_is_one_moment(
     tmp_path: Path, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every commit takes from one row what it gives to another, and the log begins anew often."""
+    """Every commit takes from one row what it gives to another, and the log begins again often."""
     # Far more often than a gateway: on a busy machine few tries fall between two logs then.
     monkeypatch.setattr(snapshot, "TRIES_MAX", 2000)
     database = tmp_path / DATABASE_FILE

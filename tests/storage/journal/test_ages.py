@@ -17,6 +17,7 @@ def folder(tmp_path: Path) -> Path:
 HOUR_S, DECADE_S = 3600.0, 10 * 365 * 86_400.0
 
 
+@pytest.mark.guarantee("10")
 @pytest.mark.parametrize(
     ("monotonic_s", "wall_s", "age_s"),
     [
@@ -46,6 +47,7 @@ def test_a_clock_that_was_not_set_says_nothing_of_the_age(folder: Path) -> None:
     assert reading.received_at == pytest.approx(NOW)
 
 
+@pytest.mark.guarantee("10")
 @pytest.mark.parametrize("jump_s", [-DECADE_S, -HOUR_S, HOUR_S, DECADE_S])
 def test_a_wall_clock_that_jumps_while_the_gateway_runs_changes_no_age(
     folder: Path, jump_s: float

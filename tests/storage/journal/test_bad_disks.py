@@ -36,6 +36,7 @@ def test_a_spare_that_lost_its_length_is_not_used() -> None:
     assert len(driven.store(new_reading(0))) == 1
 
 
+@pytest.mark.guarantee("J9")
 def test_a_tail_that_cannot_be_read_is_told_and_kept() -> None:
     files = SimulatedFiles(Random(1))
     driven = opened(files)
@@ -49,6 +50,7 @@ def test_a_tail_that_cannot_be_read_is_told_and_kept() -> None:
     assert any(name.endswith(".damaged") for name in files.sizes())
 
 
+@pytest.mark.guarantee("J7")
 def test_a_disk_that_goes_on_failing_costs_no_more_than_the_budget() -> None:
     files = SimulatedFiles(Random(1))
     driven = opened(files)
@@ -118,6 +120,7 @@ def flaky(driven: Driven, files: SimulatedFiles, dice: Random) -> None:
         driven.journal.finish(reading)
 
 
+@pytest.mark.guarantee("J7")
 @pytest.mark.parametrize("seed", range(40))
 def test_a_disk_that_fails_now_and_then_costs_no_more_than_the_budget_either(seed: int) -> None:
     files = SimulatedFiles(Random(seed))
@@ -176,6 +179,7 @@ def test_of_segments_into_which_nothing_came_one_stays() -> None:
     assert len(driven.store(new_reading(1))) == 1
 
 
+@pytest.mark.guarantee("J6")
 def test_what_only_the_page_cache_has_of_the_last_but_one_segment_is_written_again() -> None:
     for seed in range(20):
         files = SimulatedFiles(Random(seed))

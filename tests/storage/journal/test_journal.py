@@ -373,6 +373,7 @@ def test_neighbours_that_were_kept_are_one_run(folder: Path) -> None:
     assert len(runs) <= len(list(folder.glob("*.segment"))), "one for each segment"
 
 
+@pytest.mark.guarantee("8")
 def test_what_is_kept_outlasts_the_segment_that_says_so(folder: Path) -> None:
     """Its mark is written again before the segment that has it goes."""
     driven = Driven(folder)

@@ -37,7 +37,7 @@ def connect(life: Driven) -> None:
 
 
 def recycle(life: Driven) -> None:
-    """Use every segment anew but those that hold what is unfinished."""
+    """Use every segment again but those that hold what is unfinished."""
     for start in range(2, 12_000, 100):
         numbers = range(start, start + 100)
         life.finish(*life.store(*(new_reading(number, received_at=life.now) for number in numbers)))

@@ -51,6 +51,7 @@ def store(folder: Path, reading: Reading) -> None:
     Driven(folder).store(reading, is_queued=True)
 
 
+@pytest.mark.guarantee("10")
 @pytest.mark.parametrize("step_ms", [-DAYS_500_MS, -HOUR_MS, -1000, 1000, HOUR_MS, DAYS_500_MS])
 def test_in_the_same_boot_it_is_now_minus_its_age_whatever_the_clock_was(
     folder: Path, step_ms: int
@@ -74,6 +75,7 @@ def test_a_clock_that_was_not_set_leaves_it_to_the_millisecond(folder: Path, dri
     assert stamp_of_next_run(folder, drift_ms) == stamp
 
 
+@pytest.mark.guarantee("10")
 @pytest.mark.parametrize("step_ms", [-DAYS_500_MS, 0, DAYS_500_MS])
 def test_after_a_boot_nothing_tells_its_age_but_its_stamp(folder: Path, step_ms: int) -> None:
     store(folder, new_reading(0))

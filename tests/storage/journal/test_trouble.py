@@ -277,6 +277,7 @@ def test_an_unreadable_block_costs_only_what_is_in_it(folder: Path) -> None:
     assert UNREADABLE_S <= driven.now - before <= UNREADABLE_S + 1
 
 
+@pytest.mark.guarantee("12")
 def test_a_disk_that_cannot_be_read_for_a_moment_costs_nothing(folder: Path) -> None:
     """Unplugged and back: what was asked for meanwhile is asked for again."""
 

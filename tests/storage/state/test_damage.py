@@ -134,7 +134,7 @@ def test_a_database_in_which_a_commit_found_damage_is_not_looked_at_again(
     (page,) = connection.execute(query).fetchone()
     overwrite(database, (page - 1) * PAGE_BYTES, b"\xa5" * PAGE_BYTES)
     connection.execute("PRAGMA shrink_memory")
-    with pytest.raises(StateError, match=r"state\.db is damaged: start Tidegate anew"):
+    with pytest.raises(StateError, match=r"state\.db is damaged: start Tidegate again"):
         state.store.commit([topic(topic_id=9)])
     state.release()
     # What the card gave once it need not give again.

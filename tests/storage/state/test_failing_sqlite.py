@@ -84,6 +84,7 @@ def saved(folder: Path) -> StateRecords:
     return state.saved
 
 
+@pytest.mark.guarantee("12")
 @pytest.mark.parametrize("code", CODES)
 def test_a_commit_is_there_whole_or_not_whatever_fails_in_it(
     tmp_path: Path, faults: Faults, code: str
@@ -117,6 +118,7 @@ def test_a_commit_is_there_whole_or_not_whatever_fails_in_it(
     assert at > 3
 
 
+@pytest.mark.guarantee("12")
 @pytest.mark.parametrize("code", CODES)
 def test_a_start_succeeds_or_says_why_whatever_fails_in_it(
     tmp_path: Path, faults: Faults, code: str

@@ -98,6 +98,7 @@ def test_nor_does_one_whose_epoch_was_drawn_again(tmp_path: Path) -> None:
     folder.release()
 
 
+@pytest.mark.guarantee("10")
 def test_a_clock_that_is_not_set_gives_no_epoch_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds in (0.0, -5.0, 30.0, 1e11):
         monkeypatch.setattr(time, "time", lambda seconds=seconds: seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -257,6 +258,7 @@ def test_in_parts_effects_wait_for_the_last() -> None:
     assert (sizes, answers) == ([2, 2, 1], [[], [], [ANSWER]])
 
 
+@pytest.mark.guarantee("9")
 def test_in_parts_there_is_always_one_though_what_was_gone_is_there_again() -> None:
     found = pending(RetainedDeleted("r/1"), RetainedRecord("r/1", b"", 0), topic(ANN))
     assert taken(found, 1).changes == [RetainedRecord("r/1", b"", 0)]

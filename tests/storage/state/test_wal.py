@@ -70,6 +70,7 @@ def test_a_whole_log_has_lost_nothing(killed: Path) -> None:
     assert read_wal(log_of(killed / DATABASE_FILE).read_bytes(), PAGE_BYTES).left_out == 0
 
 
+@pytest.mark.guarantee("12")
 @pytest.mark.parametrize("place", range(len(CLIENTS)))
 def test_a_spoilt_commit_costs_it_and_those_behind_and_all_are_named(
     killed: Path, place: int
@@ -187,7 +188,7 @@ def test_the_sentence_names_ten_and_counts_the_others() -> None:
 
 
 def test_many_commits_are_counted_and_the_notes_stay_small(tmp_path: Path) -> None:
-    """The log begins anew after a while, and so do the notes."""
+    """The log begins again after a while, and so do the notes."""
     state = open_state(tmp_path / "lives", LINKS)
     for number in range(400):
         state.store.commit([session_of(f"client-{number}")])

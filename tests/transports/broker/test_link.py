@@ -160,14 +160,14 @@ def test_the_log_has_one_line_when_the_broker_goes_and_one_when_it_is_back(
             link.drop("enough")
             await eventually(lambda: link.counters.connects > 1, "the next connection")
             await link.stop()
-        where = f"broker localhost:{port} is"
-        assert [line.partition(" (next")[0] for line in caplog.messages] == [
-            f"{where} away: nothing listens on localhost:{port}: is the broker running, "
+        where = f"broker localhost:{port}"
+        assert [line.partition(" (retry")[0] for line in caplog.messages] == [
+            f"{where} unreachable: nothing listens on localhost:{port}: is the broker running, "
             "and is this its port?",
             caplog.messages[1],
-            f"{where} away: enough",
+            f"{where} unreachable: enough",
         ]
-        assert caplog.messages[1].startswith(f"{where} back after ")
+        assert caplog.messages[1].startswith(f"connected to {where} again after ")
 
     with caplog.at_level(logging.INFO, logger="tidegate.broker"):
         run(story())
@@ -204,9 +204,13 @@ def test_to_be_accepted_is_no_success_until_it_lasts(
             assert SHORT_HINT in caplog.messages[-1]
             await eventually(lambda: link.state is LinkState.OPEN, "a connection")
             link.accepted()
-            assert not caplog.messages[-1].startswith(f"broker localhost:{serving.port} is back")
+            assert not caplog.messages[-1].startswith(
+                f"connected to broker localhost:{serving.port} again"
+            )
             await eventually(lambda: link.unstable is None, "that it lasts")
-            assert caplog.messages[-1].startswith(f"broker localhost:{serving.port} is back")
+            assert caplog.messages[-1].startswith(
+                f"connected to broker localhost:{serving.port} again"
+            )
             link.drop("later")
             await eventually(lambda: link.state is LinkState.WAITING, "the end")
             assert link.next_try_at is not None
@@ -227,7 +231,7 @@ def test_a_broker_that_is_there_at_once_is_one_line(
             await eventually(lambda: link.state is LinkState.OPEN, "the opening")
             link.accepted()
             await link.stop()
-            assert caplog.messages == [f"broker localhost:{serving.port} is there"]
+            assert caplog.messages == [f"connected to broker localhost:{serving.port}"]
 
     with caplog.at_level(logging.INFO, logger="tidegate.broker"):
         run(story())

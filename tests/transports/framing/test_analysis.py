@@ -175,9 +175,9 @@ def test_frames_of_others_are_told_from_noise() -> None:
     ppp = b"\x7e" + lcp + fcs(lcp) + b"\x7e"
     assert analysed(ppp).text.startswith("RFC 1662 frames with a right FCS, but no MQTT-SN")
     xbee = b"".join(b"\x7e\x00\x10" + dice.randbytes(17) for _ in range(20))
-    assert analysed(xbee).text.startswith("frames between octets 7E, none with the FCS")
+    assert analysed(xbee).text.startswith("frames between bytes 7E, none with the FCS")
     ip = b"".join(b"\xc0\x45\x00" + dice.randbytes(40) + b"\xc0" for _ in range(20))
-    assert analysed(ip).text.startswith("frames between octets C0, but no MQTT-SN")
+    assert analysed(ip).text.startswith("frames between bytes C0, but no MQTT-SN")
 
 
 @given(st.lists(st.binary(max_size=80), max_size=20))

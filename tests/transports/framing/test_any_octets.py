@@ -1,4 +1,4 @@
-"""What must hold for any octets in any pieces."""
+"""What must hold for any bytes in any pieces."""
 
 from __future__ import annotations
 

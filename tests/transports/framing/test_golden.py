@@ -1,4 +1,4 @@
-"""Every row of the golden file, as it stands and cut at every octet."""
+"""Every row of the golden file, as it stands and cut at every byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which octets are one message by their own length."""
+"""Which bytes are one message by their own length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One octet in a hundred is wrong: what HDLC-like framing makes of that."""
+"""One byte in a hundred is wrong: what HDLC-like framing makes of that."""
 
 from __future__ import annotations
 

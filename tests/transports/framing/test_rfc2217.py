@@ -1,4 +1,4 @@
-"""RFC 2217 as octets, written from RFC 854, 2217 and their tables."""
+"""RFC 2217 as bytes, written from RFC 854, 2217 and their tables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_is_ready_when_each_of_them_is_confirmed() -> None:
     ("answer", "refusal"),
     [
         (b"\x65\x00\x00\x01\x2c", "it has set baud to 300 instead of 115200"),
-        (b"\x66\x07", "it has set bits an octet to 7 instead of 8"),
+        (b"\x66\x07", "it has set bits a byte to 7 instead of 8"),
         (b"\x67\x01", "it has set parity to none instead of even"),
         (b"\x67\x09", "it has set parity to 9 instead of even"),
         (b"\x68\x01", "it has set stop bits to 1 instead of 2"),

@@ -87,7 +87,7 @@ class Custody:
         self._publisher = publisher
         self._topic = receipt_topic(options.gateway_name)
         self._is_open = False
-        self._early: set[tuple[int, int]] = set()  # ingested before the broker said PUBACK
+        self._early: set[tuple[int, int]] = set()  # ingested before the broker sent PUBACK
         self._asked: list[Run] = []  # from the journal
         self.due_at = inf  # when to look for what is overdue
         self._lost_at = -inf  # the broker's sessions
@@ -104,7 +104,7 @@ class Custody:
         return f"{self._topic}/#"
 
     def restore(self, runs: Iterable[KeptRecords], now: float) -> list[Output]:
-        """What a former life kept, perhaps by another configuration."""
+        """What a previous run kept, perhaps by another configuration."""
         effects: list[Output] = []
         for each in runs:
             run = Run(

@@ -5,7 +5,7 @@
 Each range is of sequences, both ends included. A receipt says what is durable, not all that is:
 what it leaves out was said before, or will be. So receipts may come twice, late, in any order.
 
-Limits: `RECEIPT_BYTES_MAX` octets, `RANGES_MAX` ranges.
+Limits: `RECEIPT_BYTES_MAX` bytes, `RANGES_MAX` ranges.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def receipt_topic(gateway_name: str) -> str:
 def read_receipt(payload: bytes) -> list[tuple[int, Range]]:
     """Epochs and their ranges."""
     if len(payload) > RECEIPT_BYTES_MAX:
-        raise ReceiptError(f"{len(payload)} octets, at most {RECEIPT_BYTES_MAX}")
+        raise ReceiptError(f"{len(payload)} bytes, at most {RECEIPT_BYTES_MAX}")
     try:
         said = json.loads(payload)
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def start(supply, device, program):
-    # Whoever holds the switch takes the board along, however they end.
+    # The one that holds the switch takes the board along, however they end.
     ffi.open("libc.so.6").func("i", "prctl", "ii")(PR_SET_PDEATHSIG, KILL)
     modules = __file__.rsplit("/", 1)[0]
     vfs.mount(vfs.VfsPosix(modules), "/board")

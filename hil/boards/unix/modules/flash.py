@@ -8,7 +8,7 @@ import ffi
 import vfs
 
 BLOCK = 4096
-UNIT = 32  # octets that are read or programmed at once, as the ESP32's port says
+UNIT = 32  # bytes that are read or programmed at once, as the ESP32's port says
 KILL = 9
 _COUNT, _SIZE, _ERASE = 4, 5, 6
 

@@ -1,4 +1,4 @@
-"""Calls of the host that answer with octets or raise OSError; see hil/boards/wasi/services.py."""
+"""Calls of the host that answer with bytes or raise OSError; see hil/boards/wasi/services.py."""
 
 import errno
 from binascii import unhexlify

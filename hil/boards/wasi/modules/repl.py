@@ -12,7 +12,7 @@ import sys
 
 from machine import UART
 
-WINDOW = 32  # of raw paste, in octets
+WINDOW = 32  # of raw paste, in bytes
 BANNER = b"raw REPL; CTRL-B to exit\r\n>"
 PROMPT = b"\r\nMicroPython\r\n>>> "
 

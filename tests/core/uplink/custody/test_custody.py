@@ -34,6 +34,7 @@ from tests.support.uplink_stories import AUTO, puback, sent, silence_disk
 # What is kept
 
 
+@pytest.mark.guarantee("8")
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_reading_that_the_broker_has_taken_stays_until_a_receipt_covers_it(qos: int) -> None:
     bench = bench_of()
@@ -98,6 +99,7 @@ def test_a_sensor_cannot_say_what_is_ingested() -> None:
 # Receipts
 
 
+@pytest.mark.guarantee("8")
 def test_a_receipt_ends_nothing_that_the_broker_has_not_taken() -> None:
     bench = bench_of()
     bench.holds = True
@@ -134,6 +136,7 @@ def test_what_was_ingested_early_is_remembered_for_so_many(monkeypatch: pytest.M
     assert depth(bench) == (0, 1)
 
 
+@pytest.mark.guarantee("8")
 @pytest.mark.parametrize(
     ("ranges", "epoch"), [([(0, 2)], EPOCH), ([(0, 0)], EPOCH + 1)], ids=["sequence", "epoch"]
 )
@@ -202,6 +205,7 @@ def test_a_client_that_hears_receipts_and_leaves_takes_nothing_away() -> None:
 # Sent again
 
 
+@pytest.mark.guarantee("8")
 def test_what_an_ingest_has_passed_is_sent_again_as_old_news_under_its_tag() -> None:
     bench = bench_of()
     bench.say(b"s1", short(b"lost", 2, 7, retain=True))
@@ -232,6 +236,7 @@ def test_an_ingest_that_is_only_slow_gets_nothing_twice() -> None:
         assert bench.asked_again == []
 
 
+@pytest.mark.guarantee("8")
 def test_an_ingest_that_is_away_for_days_gets_nothing_twice() -> None:
     bench = bench_of()
     take(bench, b"one")
@@ -261,6 +266,7 @@ def test_what_comes_without_a_pause_and_is_not_ingested_is_missed() -> None:
     assert b"0" in found
 
 
+@pytest.mark.guarantee("8")
 def test_each_time_it_waits_twice_as_long() -> None:
     bench = bench_of()
     take(bench, b"nobody takes it")
@@ -377,6 +383,7 @@ def next_life(bench: JournalBench, given: EngineOptions | None = None) -> Journa
     return JournalBench(given or options(epoch=EPOCH + 1), files=bench.files, at=bench.at)
 
 
+@pytest.mark.guarantee("8")
 def test_what_is_kept_is_known_in_the_next_life_and_not_sent_for_that() -> None:
     bench = bench_of()
     take(bench, b"one", b"two", b"three")

@@ -37,7 +37,7 @@ REFUSED = {
     "a fraction": (b'{"v":1,"epochs":{"1":[[0,1.5]]}}', "two sequences"),
     "backwards": (b'{"v":1,"epochs":{"1":[[2,1]]}}', "to a later one"),
     "below zero": (b'{"v":1,"epochs":{"1":[[-1,1]]}}', "to a later one"),
-    "too many octets": (b" " * (RECEIPT_BYTES_MAX + 1), f"at most {RECEIPT_BYTES_MAX}"),
+    "too many bytes": (b" " * (RECEIPT_BYTES_MAX + 1), f"at most {RECEIPT_BYTES_MAX}"),
     "too many ranges": (
         json.dumps({"v": 1, "epochs": {"1": [[0, 1]] * (RANGES_MAX + 1)}}).encode(),
         f"at most {RANGES_MAX}",
