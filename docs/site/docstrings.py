@@ -1,0 +1,57 @@
+"""Shows docstrings, which are plain text with code in backticks, as reStructuredText."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_CODE = re.compile(r"(`[^`]+`)")
+_ITEM = re.compile(r"\s*(-|\d+\.) ")
+# What would begin an emphasis, a substitution or a reference.
+_MARKUP = re.compile(r"([*|\\]|_\b)")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", _process)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _process(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
+    lines[:] = as_rest(lines)
+
+
+def as_rest(lines: list[str]) -> list[str]:
+    return list(_converted(lines))
+
+
+def _converted(lines: list[str]) -> Iterator[str]:
+    """Indented paragraphs are programs; a list may follow a line without an empty one between."""
+    is_code = False
+    before = ""
+    for line in lines:
+        is_indented = line.startswith("    ")
+        if is_indented and not before.strip() and not is_code:
+            is_code = True
+            yield from (".. code-block:: python", "")
+        elif line.strip() and not is_indented:
+            is_code = False
+        if is_code:
+            yield line
+        else:
+            is_first_item = (
+                bool(_ITEM.match(line)) and not _ITEM.match(before) and not before.startswith(" ")
+            )
+            if is_first_item and before.strip():
+                yield ""
+            yield _inline(line)
+        before = line
+
+
+def _inline(line: str) -> str:
+    pieces = _CODE.split(line)
+    return "".join(
+        f"`{piece}`" if _CODE.fullmatch(piece) else _MARKUP.sub(r"\\\1", piece) for piece in pieces
+    )
