@@ -27,7 +27,6 @@ extensions = [
 ]
 root_doc = ROOT_PAGE
 include_patterns = [f"{page}.*" for page in pages()]
-exclude_patterns = ["**.py", "**.svg"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 # Anchors of headings are those that a forge makes.

@@ -46,11 +46,11 @@ def _converted(lines: list[str]) -> Iterator[str]:
             )
             if is_first_item and before.strip():
                 yield ""
-            yield _inline(line)
+            yield inline(line)
         before = line
 
 
-def _inline(line: str) -> str:
+def inline(line: str) -> str:
     pieces = _CODE.split(line)
     return "".join(
         f"`{piece}`" if _CODE.fullmatch(piece) else _MARKUP.sub(r"\\\1", piece) for piece in pieces

@@ -7,7 +7,7 @@ from typing import Any
 
 from sphinx import addnodes
 
-from docs.site import navigation
+from docs.site import navigation, openapi
 
 _EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_LINES_MAX = 250
@@ -36,6 +36,9 @@ def _read(app: Any, page: str, source: list[str]) -> None:
             source[0] += navigation.decisions_toctree()
         case navigation.EXAMPLES:
             source[0] += _examples()
+        case navigation.HTTP_API:
+            app.env.note_dependency(str(openapi.DOCUMENT))
+            source[0] += openapi.page()
 
 
 def _examples() -> str:

@@ -9,6 +9,7 @@ ROOT_PAGE = "README"
 DECISIONS = "docs/decisions/README"
 EXAMPLES = "docs/site/examples"
 FIRMWARE = "docs/site/api/firmware"
+HTTP_API = "docs/site/http_api"
 
 PARTS: dict[str, tuple[str, ...]] = {
     "Install": (
@@ -52,6 +53,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "docs/configuration",
         "docs/metrics",
         "docs/messages",
+        HTTP_API,
         FIRMWARE,
         "docs/site/api/core",
         "docs/site/api/frames",

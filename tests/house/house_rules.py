@@ -29,6 +29,7 @@ GENERATED = {
     "docs/states.svg": "gateway.core.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
     "docs/messages.md": "tests.house.messages",
+    "docs/openapi.json": "tests.house.openapi",
     "docs/structure.svg": "tests.house.structure_drawing",
 }
 LOCK = ".ci/requirements.lock"

@@ -21,7 +21,7 @@ needs_sphinx = pytest.mark.skipif(
     importlib.util.find_spec("furo") is None,
     reason="not run: the site's packages are not installed: make docs",
 )
-WIDE = ("index.html", "docs/configuration.html", "docs/messages.html", "docs/site/api/core.html")
+WIDE = ("index.html", "docs/configuration.html", "docs/messages.html", "docs/site/http_api.html")
 
 
 @pytest.fixture(scope="session")
