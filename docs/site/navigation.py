@@ -43,6 +43,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "Develop": (
         "docs/sensors",
         "docs/firmware",
+        "docs/embedding",
         "docs/design",
         DECISIONS,
         "CONTRIBUTING",
