@@ -35,6 +35,16 @@ myst_heading_anchors = 6
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+# Unions are shown by their names, each of which has an entry of its own.
+autodoc_type_aliases = {
+    "Frame": "gateway.frames.codec.Frame",
+    "Effect": "gateway.core.effects.Effect",
+    "Durable": "gateway.core.effects.Durable",
+    "JournalWork": "gateway.core.effects.JournalWork",
+    "Output": "gateway.core.events.Output",
+    "Change": "gateway.core.state_records.Change",
+    "ClientId": "gateway.core.state_records.ClientId",
+}
 autodoc_default_options = {
     "members": True,
     "undoc-members": True,

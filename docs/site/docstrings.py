@@ -8,12 +8,16 @@ from typing import Any
 
 _CODE = re.compile(r"(`[^`]+`)")
 _ITEM = re.compile(r"\s*(-|\d+\.) ")
+_ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
+_QUOTED = re.compile(r"(?<=: )'([^']+)'")
 # What would begin an emphasis, a substitution or a reference.
 _MARKUP = re.compile(r"([*|\\]|_\b)")
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", _process)
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-signature", _shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -21,6 +25,23 @@ def _process(
     _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
 ) -> None:
     lines[:] = as_rest(lines)
+
+
+def _skip(_app: Any, what: str, _name: str, member: Any, skip: bool, _options: Any) -> bool | None:
+    """Fields of dataclasses of which nothing is said: the signature has them."""
+    is_field = what == "class" and repr(member) == "SLOTS_ATTR"
+    return True if is_field or skip else None
+
+
+def _shorten(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, call: str | None, answer: str
+) -> tuple[str | None, str]:
+    """Unions by their names (`autodoc_type_aliases`), and types that Sphinx left in quotes."""
+    return shortened(call or "") or call, shortened(answer or "")
+
+
+def shortened(signature: str) -> str:
+    return _QUOTED.sub(r"\1", _ALIAS.sub(r"\1", signature))
 
 
 def as_rest(lines: list[str]) -> list[str]:
