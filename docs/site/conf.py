@@ -59,5 +59,7 @@ html_theme = "furo"
 html_static_path = ["static"]
 html_js_files = ["search.js"]
 html_copy_source = False
+html_use_index = False
+html_domain_indices = False
 html_show_sphinx = False
 html_show_copyright = False

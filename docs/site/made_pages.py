@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +61,23 @@ def _examples() -> str:
 def _direct(app: Any, document: Any) -> None:
     """What Sphinx would not find by itself, or find twice.
 
-    A link to a folder of examples leads to their page; one to any other folder is dead. A type in a
-    signature of the firmware library is the library's.
+    A link to a folder of examples leads to their page; one to any other folder is dead. A link that
+    shows the name of a document shows its title. A type in a signature of the firmware library is
+    the library's.
     """
     page = app.env.docname
     for node in document.findall(addnodes.pending_xref):
         if node.get("reftype") == "myst" and _is_folder_of_examples(app.env, node["reftarget"]):
             node["refdomain"], node["reftarget"] = "doc", navigation.EXAMPLES
             node["reftargetid"] = None
+        elif node.get("refdomain") == "doc" and _is_file_name(node.astext()):
+            node["refexplicit"] = False
         elif page == navigation.FIRMWARE and node["reftarget"] == "Engine":
             node["reftarget"] = "mqttsn.engine.Engine"
+
+
+def _is_file_name(text: str) -> bool:
+    return re.fullmatch(r"[\w/]+\.(md|rst)", text) is not None
 
 
 def _is_folder_of_examples(env: Any, target: str) -> bool:

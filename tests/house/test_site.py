@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from docs.site import built, navigation
-from docs.site.docstrings import as_rest
+from docs.site.docstrings import as_rest, shortened
 from tests.admin.web.browser import PHONE, needs_browser, opened
 from tests.house import house_rules
 
@@ -136,6 +136,12 @@ def test_a_docstring_is_shown_as_it_is_meant() -> None:
         "",
         "End.",
     ]
+
+
+def test_a_union_is_shown_by_its_name_and_a_type_without_quotes() -> None:
+    alias = "list[TypeAliasForwardRef('gateway.core.effects.Effect')]"
+    assert shortened(alias) == "list[gateway.core.effects.Effect]"
+    assert shortened("(a: 'int', b: str = 'x')") == "(a: int, b: str = 'x')"
 
 
 @needs_sphinx
