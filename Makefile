@@ -20,7 +20,7 @@ COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports prese
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak brokers-test lock wheel deb deb-all deb-test fresh-test clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel deb deb-all deb-test fresh-test clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -130,6 +130,14 @@ kafka-test-if-there:
 	else echo "The tests with Kafka need a Kafka, by Maven, and were left out:  make kafka-test"; fi
 
 ##@ Packages and upkeep
+
+# A warning is a failure: a dead link, a page in no list, a docstring with an odd form.
+docs: setup ## build the documentation site into build/site, a minute; works from the disk, without a network
+	@bash .ci/setup-site.sh
+	@rm -rf build/site
+	@$(BIN)/python -m sphinx --fail-on-warning --quiet --fresh-env --conf-dir docs/site --doctree-dir build/site-doctrees . build/site
+	@$(BIN)/python -m docs.site.built build/site
+	@echo "build/site/index.html; links to other hosts are listed in build/site/external_links.txt"
 
 wheel: setup ## build dist/tidegate-*.whl
 	@$(BIN)/python -m hatchling build -t wheel

@@ -51,3 +51,7 @@ lock requirements-spark.lock \
 lock requirements-types.lock \
     '# What `make test` adds to .ci/requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \
     --group types "$@"
+# shellcheck disable=SC2016
+lock requirements-site.lock \
+    '# What `make docs` adds to .ci/requirements.lock: Sphinx with the theme furo and MyST, and what checks OpenAPI documents.' \
+    --group site "$@"

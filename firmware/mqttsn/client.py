@@ -65,6 +65,10 @@ _PERIOD_MAX = const((1 << 30) - 1)
 
 
 class Client:
+    """Requests raise OSError as above, and RuntimeError within `on_message`. `subscriptions` has
+    the QoS by topic; settings, as `keep_alive_s`, are attributes of `engine`.
+    """
+
     def __init__(self, transport: "Transport", client_id: bytes, size: int = 256) -> None:
         """`size`: the bytes of the longest frame, in either direction."""
         self.transport = transport
@@ -93,7 +97,9 @@ class Client:
     def publish(
         self, topic: "Topic", payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
     ) -> None:
-        """QoS -1 needs no connection, and a topic that needs no REGISTER."""
+        """QoS -1 needs no connection, and a topic that needs no REGISTER: else ValueError, as for a
+        frame that is longer than `size`. `retain`, `again`: 0 or 1.
+        """
         engine = self.engine
         if qos > 0 and not again:
             engine.reading_id = 0
@@ -119,7 +125,7 @@ class Client:
             del self.subscriptions[topic]
 
     def wait(self, ms: int, asks: int = 0) -> int:
-        """Take what comes, for so long, and show the gateway that somebody is there.
+        """Take what comes, for so many ms, and show the gateway that somebody is there.
 
         `asks`: only until the open request has ended, and its code.
         """

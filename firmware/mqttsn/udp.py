@@ -55,6 +55,7 @@ class Udp:
         return 0
 
     def next(self) -> None:
+        """Another gateway from now on."""
         self.close()
         self.index = (self.index + 1) % self.gateways
 

@@ -138,6 +138,7 @@ class AsideSaved:
     reading: Reading
 
 
+#: What is handed back to `Engine.durable` once what it waited for is durable.
 Durable = (
     HeldFrames
     | ConnectSaved
@@ -276,6 +277,8 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
+    """What a client does is another now: one arrow of `session/states.py`."""
+
     client_id: ClientId
     before: State
     after: State
@@ -364,6 +367,8 @@ class DiscoveryRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryChanged:
+    """The gateway begins or ends to say on its links that it is there (6.1)."""
+
     before: DiscoveryRole
     after: DiscoveryRole
     detail: str = ""
@@ -383,6 +388,7 @@ class ReadingTaken:
     reading: Reading
 
 
+#: Work for the journal; a program without one gets none (docs/embedding.md).
 JournalWork = (
     Store
     | Finish
@@ -396,6 +402,7 @@ JournalWork = (
     | ReadAgain
 )
 
+#: All that a call of the engine returns, in the order in which it is to be performed.
 Effect = (
     Send
     | Broadcast

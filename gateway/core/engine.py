@@ -101,6 +101,10 @@ from gateway.core.values import KeptRecords, Publication, Reading, SubscribeTo
 
 
 class Engine:
+    """One gateway. `now` is in seconds of a clock that never goes back and is the same for all
+    calls; bytes of a peer raise nothing. What a call returns is performed before the next call.
+    """
+
     def __init__(self, options: EngineOptions, pauses: ProcessPauses | None = None) -> None:
         """`pauses`: what the clock leaves out by which `now` is given."""
         self.client_table = ClientTable(options.host_of, options.admission)
@@ -194,7 +198,9 @@ class Engine:
     # From the sensors
 
     def receive(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
-        """All that one look at a link brought, as (address, datagram) pairs."""
+        """All that one look at a link brought, as (address, datagram) pairs. `address`: bytes of
+        the caller's own, of one length for each link, which come back in `Send`.
+        """
         dispatcher = self._dispatcher
         datagrams, effects = dispatcher.admitted(link, datagrams, now)
         at_link = self.client_table.on_link(link)
@@ -237,6 +243,7 @@ class Engine:
 
     @property
     def is_congested(self) -> bool:
+        """Between `congested` and `uncongested`."""
         return self.upstream.publisher.is_congested
 
     def congested(self) -> None:
@@ -337,6 +344,7 @@ class Engine:
         return self._apply(self.upstream.paused(seconds, now), now)
 
     def handle_time(self, now: float) -> list[Effect]:
+        """All timers that are due: retries, silence, sleep, what the broker owes an answer to."""
         effects = self._apply(self.upstream.handle_time(now), now)
         effects += self._apply(self.uplink.handle_time(now), now)
         effects += self._apply(self.custody.handle_time(now), now)

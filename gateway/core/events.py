@@ -101,6 +101,7 @@ class NamesNumbered:
     client_id: ClientId
 
 
+#: What the engine takes to the part that it concerns; the shell never gets it.
 Event = (
     Reading
     | SessionOutput
@@ -117,4 +118,5 @@ Event = (
     | NamesNumbered
     | Durable
 )
+#: What a part of the core returns to the engine.
 Output = Effect | Event

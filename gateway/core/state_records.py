@@ -242,6 +242,7 @@ class AsideDeleted:
     number: int
 
 
+#: A row that is written, or one that is gone.
 Change = (
     SessionRecord
     | SessionDeleted

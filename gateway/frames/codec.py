@@ -20,6 +20,7 @@ from gateway.frames.fields import MalformedFrame
 from gateway.frames.forwarder import Forwarded
 from gateway.frames.layout import LONG_OCTETS_MAX
 
+#: Every message of MQTT-SN 1.2, and the encapsulation of a forwarder.
 Frame = (
     m.Advertise
     | m.SearchGw
@@ -68,6 +69,7 @@ _NAMES: dict[int, str] = {kind.KIND: kind.__name__.upper() for kind in get_args(
 
 
 def decode(datagram: bytes) -> Frame:
+    """The one message of a datagram (5.2). Raises MalformedFrame and nothing else."""
     size = len(datagram)
     if size > 1 and datagram[0] == size:  # nearly all there are; a 1 here has a size of 1
         start, end = 2, size
@@ -77,7 +79,7 @@ def decode(datagram: bytes) -> Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """Raises ValueError when a field does not fit its place: our bug, never a peer's."""
+    """As bytes, ready to be sent. Raises ValueError when a field does not fit its place."""
     try:
         return frame.to_octets()
     except (struct.error, KeyError) as error:

@@ -36,6 +36,8 @@ _NORMAL = TopicIdType.NORMAL
 
 @dataclass(frozen=True, slots=True)
 class Advertise(OnAir):
+    """5.4.1: a gateway is there; the next ADVERTISE comes after `duration_s`."""
+
     KIND: ClassVar[int] = 0x00
     LAYOUT: ClassVar[Layout] = Layout(gateway_id=U8, duration_s=U16)
 
@@ -45,6 +47,8 @@ class Advertise(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class SearchGw(OnAir):
+    """5.4.2: who is a gateway? `radius` in hops, 0 for the whole network."""
+
     KIND: ClassVar[int] = 0x01
     LAYOUT: ClassVar[Layout] = Layout(radius=U8)
 
@@ -53,7 +57,7 @@ class SearchGw(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class GwInfo(WithTail):
-    """`address` is there only when a client answers for a gateway it knows."""
+    """5.4.3. `address` is there only when a client answers for a gateway it knows."""
 
     KIND: ClassVar[int] = 0x02
     LAYOUT: ClassVar[Layout] = Layout(gateway_id=U8)
@@ -68,7 +72,7 @@ class GwInfo(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class Connect(WithTail):
-    """An empty client id decodes: it is the session that refuses it, or finds one."""
+    """5.4.4. An empty client id decodes: it is the session that refuses it, or finds one."""
 
     KIND: ClassVar[int] = 0x04
     LAYOUT: ClassVar[Layout] = Layout(flags=U8, protocol_id=U8, duration_s=U16)
@@ -94,6 +98,8 @@ class Connect(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class Connack(OnAir):
+    """5.4.5, the answer to CONNECT. `return_code`: `ReturnCode` (5.3.10)."""
+
     KIND: ClassVar[int] = 0x05
     LAYOUT: ClassVar[Layout] = Layout(return_code=U8)
 
@@ -105,11 +111,15 @@ class Connack(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class WillTopicReq(OnAir):
+    """5.4.6: the gateway asks for the topic of the will."""
+
     KIND: ClassVar[int] = 0x06
 
 
 @dataclass(frozen=True, slots=True)
 class WillTopic(ReplacesWillTopic):
+    """5.4.7. Without a topic and flags there is no will."""
+
     KIND: ClassVar[int] = 0x07
 
     topic: bytes = b""
@@ -119,11 +129,15 @@ class WillTopic(ReplacesWillTopic):
 
 @dataclass(frozen=True, slots=True)
 class WillMsgReq(OnAir):
+    """5.4.8: the gateway asks for the payload of the will."""
+
     KIND: ClassVar[int] = 0x08
 
 
 @dataclass(frozen=True, slots=True)
 class WillMsg(WithTail):
+    """5.4.9: the payload of the will."""
+
     KIND: ClassVar[int] = 0x09
     TAIL: ClassVar[str] = "payload"
 
@@ -135,7 +149,7 @@ class WillMsg(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class Register(WithTail):
-    """One that is read may have no topic name: it is answered all the same."""
+    """5.4.10. One that is read may have no topic name: it is answered all the same."""
 
     KIND: ClassVar[int] = 0x0A
     LAYOUT: ClassVar[Layout] = Layout(topic_id=U16, message_id=U16)
@@ -148,6 +162,8 @@ class Register(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class Regack(OnAir):
+    """5.4.11, the answer to REGISTER."""
+
     KIND: ClassVar[int] = 0x0B
     LAYOUT: ClassVar[Layout] = Layout(topic_id=U16, message_id=U16, return_code=U8)
 
@@ -161,7 +177,7 @@ class Regack(OnAir):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Publish(WithTail):
-    """A short topic name is its two bytes as a big-endian number in `topic_id`."""
+    """5.4.12. A short topic name is its two bytes as a big-endian number in `topic_id`."""
 
     KIND: ClassVar[int] = 0x0C
     LAYOUT: ClassVar[Layout] = Layout(flags=U8, topic_id=U16, message_id=U16)
@@ -211,6 +227,8 @@ class Publish(WithTail):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Puback(OnAir):
+    """5.4.13, the answer to PUBLISH at QoS 1, and a refusal at any."""
+
     KIND: ClassVar[int] = 0x0D
     LAYOUT: ClassVar[Layout] = Layout(topic_id=U16, message_id=U16, return_code=U8)
 
@@ -245,6 +263,8 @@ class Puback(OnAir):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Pubcomp(MessageIdOnly):
+    """5.4.14, the end of QoS 2."""
+
     KIND: ClassVar[int] = 0x0E
 
     message_id: int
@@ -252,6 +272,8 @@ class Pubcomp(MessageIdOnly):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Pubrec(MessageIdOnly):
+    """5.4.14, the answer to PUBLISH at QoS 2."""
+
     KIND: ClassVar[int] = 0x0F
 
     message_id: int
@@ -259,6 +281,8 @@ class Pubrec(MessageIdOnly):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Pubrel(MessageIdOnly):
+    """5.4.14, the answer to PUBREC."""
+
     KIND: ClassVar[int] = 0x10
 
     message_id: int
@@ -269,6 +293,8 @@ class Pubrel(MessageIdOnly):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe(NamesTopic):
+    """5.4.15. `topic` is a name or filter, or by `topic_id_type` the two bytes of an id."""
+
     KIND: ClassVar[int] = 0x12
 
     message_id: int
@@ -289,7 +315,7 @@ class Subscribe(NamesTopic):
 
 @dataclass(frozen=True, slots=True)
 class Suback(OnAir):
-    """`qos` is the granted one."""
+    """5.4.16. `qos` is the granted one."""
 
     KIND: ClassVar[int] = 0x13
     LAYOUT: ClassVar[Layout] = Layout(flags=U8, topic_id=U16, message_id=U16, return_code=U8)
@@ -311,6 +337,8 @@ class Suback(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe(NamesTopic):
+    """5.4.17. The topic as in SUBSCRIBE."""
+
     KIND: ClassVar[int] = 0x14
 
     message_id: int
@@ -329,6 +357,8 @@ class Unsubscribe(NamesTopic):
 
 @dataclass(frozen=True, slots=True)
 class Unsuback(MessageIdOnly):
+    """5.4.18, the answer to UNSUBSCRIBE."""
+
     KIND: ClassVar[int] = 0x15
 
     message_id: int
@@ -339,7 +369,7 @@ class Unsuback(MessageIdOnly):
 
 @dataclass(frozen=True, slots=True)
 class Pingreq(WithTail):
-    """With a client id it is a sleeper's "I am awake, what do you have for me?"."""
+    """5.4.19. With a client id it is a sleeper's "I am awake, what do you have for me?"."""
 
     KIND: ClassVar[int] = 0x16
     TAIL: ClassVar[str] = "client_id"
@@ -349,12 +379,14 @@ class Pingreq(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class Pingresp(OnAir):
+    """5.4.20, the answer to PINGREQ; to a sleeper, after all that waited for it."""
+
     KIND: ClassVar[int] = 0x17
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(OnAir):
-    """With a duration the client goes to sleep; what 0 means is for the session to say.
+    """5.4.21. With a duration the client goes to sleep; what 0 means is for the session to say.
 
     Bytes behind the duration are not read: sketches for Arduino send two more.
     """
@@ -380,6 +412,8 @@ class Disconnect(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class WillTopicUpd(ReplacesWillTopic):
+    """5.4.22. Without a topic and flags the will is deleted."""
+
     KIND: ClassVar[int] = 0x1A
 
     topic: bytes = b""
@@ -389,6 +423,8 @@ class WillTopicUpd(ReplacesWillTopic):
 
 @dataclass(frozen=True, slots=True)
 class WillTopicResp(OnAir):
+    """5.4.24, the answer to WILLTOPICUPD."""
+
     KIND: ClassVar[int] = 0x1B
     LAYOUT: ClassVar[Layout] = Layout(return_code=U8)
     EXTRA_OCTETS_MAX: ClassVar[int] = 1  # RSMB sends a 0x00 more
@@ -398,6 +434,8 @@ class WillTopicResp(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class WillMsgUpd(WithTail):
+    """5.4.23: another payload of the will."""
+
     KIND: ClassVar[int] = 0x1C
     TAIL: ClassVar[str] = "payload"
 
@@ -406,6 +444,8 @@ class WillMsgUpd(WithTail):
 
 @dataclass(frozen=True, slots=True)
 class WillMsgResp(OnAir):
+    """5.4.25, the answer to WILLMSGUPD."""
+
     KIND: ClassVar[int] = 0x1D
     LAYOUT: ClassVar[Layout] = Layout(return_code=U8)
     EXTRA_OCTETS_MAX: ClassVar[int] = 1  # RSMB, as in WILLTOPICRESP

@@ -30,6 +30,7 @@ GENERATED = {
     "docs/conformance.md": "tests.conformance",
     "docs/guarantees.md": "tests.guarantees",
     "docs/messages.md": "tests.house.messages",
+    "docs/openapi.json": "tests.house.openapi",
     "docs/structure.svg": "tests.house.structure_drawing",
 }
 LOCK = ".ci/requirements.lock"
