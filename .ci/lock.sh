@@ -51,3 +51,7 @@ lock requirements-spark.lock \
 lock requirements-types.lock \
     '# What `make test` adds to .ci/requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \
     --group types "$@"
+# shellcheck disable=SC2016
+lock requirements-release.lock \
+    '# What `make release` adds to .ci/requirements.lock: what writes its SBOM, and schemas for tests.' \
+    --group release "$@"
