@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -147,7 +148,16 @@ def test_what_is_installed_and_what_nodes_get_have_the_version_of_the_project() 
     assert VERSION_OF_FIRMWARE == VERSION
 
 
-def test_the_log_and_the_command_line_say_it(tmp_path: Path) -> None:
+def test_documents_name_its_files() -> None:
+    named = {
+        name
+        for path in (REPOSITORY / "docs").rglob("*.md")
+        for name in re.findall(r"tidegate[-_](\d+\.\d+\.\d+)", path.read_text(encoding="utf-8"))
+    }
+    assert named == {VERSION}
+
+
+def test_the_command_line_and_the_manual_say_it() -> None:
     command = [sys.executable, "-m", "gateway"]
     said = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert said.stdout == f"tidegate {VERSION}\n"
