@@ -19,6 +19,7 @@ from hil.rig.mosquitto import free_tcp_port
 from tests.app.service.test_container import CONTAINERFILE, instructions
 from tests.examples import EXAMPLES, REPOSITORY
 from tests.examples.test_secure_broker import Broker
+from tests.support.schemas import schema_fault
 
 yaml: Any = pytest.importorskip("yaml", reason="PyYAML is in the environment on 64 bits only")
 FOLDER = EXAMPLES / "compose"
@@ -75,6 +76,14 @@ def test_what_it_mounts_is_there_and_the_configuration_is_right() -> None:
     [host] = OVERRIDE["extra_hosts"]
     assert host == f"{beside.upstream.host}:host-gateway"
     assert beside.upstream.username == "greenhouse"
+
+
+def test_they_fit_the_schema_of_compose_files(tmp_path: Path) -> None:
+    known = schema_fault("compose-spec", *(FOLDER / name for name in FILES))
+    assert known is None, known
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("services: {a: {image: x, port: [1]}}\n")
+    assert "'port' was unexpected" in str(schema_fault("compose-spec", wrong))
 
 
 def test_prometheus_scrapes_the_gateway_and_has_our_alerts() -> None:

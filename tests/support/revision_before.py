@@ -10,9 +10,9 @@ import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Of 0.1.0: the last one before its modules were moved and renamed, and a late one. To be changed
-# with each release.
-REVISION, LATE_REVISION = "3a10f64", "bea8596"
+# Of 0.1.0: the last one before its modules were moved and renamed, one whose state has schema 3, a
+# late one. To be changed with each release.
+REVISION, EARLY_REVISION, LATE_REVISION = "3a10f64", "6d3582e5", "bea8596"
 VERSION = "0.1.0"
 
 

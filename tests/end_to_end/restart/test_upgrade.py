@@ -11,6 +11,7 @@ from pathlib import Path
 import aiomqtt
 import pytest
 
+from gateway.app.exit_codes import ExitCode
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
@@ -33,6 +34,7 @@ from tests.end_to_end.restart.restarting import begin_again, gets
 from tests.support.application import application, delivery_tag, heard
 from tests.support.hand_written_sensor import u16
 from tests.support.revision_before import (
+    EARLY_REVISION,
     LATE_REVISION,
     REPOSITORY,
     REVISION,
@@ -69,14 +71,23 @@ class Names:
 
 
 @pytest.mark.parametrize(
-    ("before", "is_upgrade"),
-    [(REVISION, True), (REVISION, False), (LATE_REVISION, True)],
-    ids=["from an early one", "back to an early one", "from a late one"],
+    ("before", "is_upgrade", "can_go_back"),
+    [
+        (REVISION, True, True),
+        (REVISION, False, True),
+        (EARLY_REVISION, True, False),
+        (LATE_REVISION, True, True),
+    ],
+    ids=["to this one", "back from this one", "from an early one", "from a late one"],
     indirect=["before"],
 )
 @story
 async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
-    broker: Mosquitto, before: Path, tmp_path: Path, is_upgrade: bool
+    broker: Mosquitto,
+    before: Path,
+    tmp_path: Path,
+    is_upgrade: bool,
+    can_go_back: bool,
 ) -> None:
     revisions = (before, REPOSITORY) if is_upgrade else (REPOSITORY, before)
     config = CONFIG + LISTEN.format(free_udp_port())
@@ -110,11 +121,22 @@ async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
                     await find_messages(asleep, down_id)
                     await app.publish(f"{names.live}/now", b"now", qos=1)
                     await gets(awake, b"now")
-                    second.kill()
                     assert_untroubled(second)
-                    begin_again(first)
+                    if can_go_back:
+                        second.kill()
+                    else:
+                        second.stop()  # or the older one would close its log, though it refuses
+                        refuses(first)
+                    last = first if can_go_back else second
+                    begin_again(last)
                     await find_no_new_ones(app, awake, up_id, tags)
-        assert_untroubled(first)
+                    assert_untroubled(last)
+
+
+def refuses(gateway: GatewayProcess) -> None:
+    gateway.start()
+    assert gateway.wait_for_exit() == ExitCode.CANNOT_CREATE
+    assert "state.db was written by a newer Tidegate (schema 5" in gateway.log
 
 
 async def leave_messages(
