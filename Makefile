@@ -20,7 +20,7 @@ COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports prese
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel deb deb-all deb-test fresh-test clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel deb deb-all deb-test fresh-test release clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -70,6 +70,7 @@ test: setup ## all tests but the soak tests, twenty minutes; ARGS="-k name" for 
 	@bash .ci/setup-types.sh
 	@bash .ci/setup-micropython.sh
 	@bash .ci/setup-docs.sh
+	@bash .ci/setup-release.sh || true # tests that need it say so
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
 	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test spark-test-if-wanted kafka-test-if-there)
@@ -139,6 +140,8 @@ docs: setup ## build the documentation site into build/site, a minute; works fro
 	@$(BIN)/python -m docs.site.built build/site
 	@echo "build/site/index.html; links to other hosts are listed in build/site/external_links.txt"
 
+# As .ci/deb.py has it: one commit gives one file.
+wheel: export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),1580601600)
 wheel: setup ## build dist/tidegate-*.whl
 	@$(BIN)/python -m hatchling build -t wheel
 
@@ -152,6 +155,11 @@ deb-all: setup ## build the .deb of amd64, arm64 and armhf with compiled modules
 # Debian in a folder, booted with a systemd of its own where this machine can do that.
 deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of its own; as root
 	@$(BIN)/python -m pytest -m soak tests/app/service/test_deb.py $(ARGS)
+
+# It tags and sends nothing. ARGS=--dry-run only looks; ARGS=--all builds the .deb of each architecture.
+release: setup ## look whether this tree can be released, build all of it and SHA256SUMS into dist/, say what is left
+	@bash .ci/setup-release.sh
+	@$(BIN)/python .ci/release.py $(ARGS)
 
 lock: ## write the lock files from pyproject.toml (needs uv)
 	@bash .ci/lock.sh $(ARGS)

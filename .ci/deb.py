@@ -14,6 +14,8 @@ Rules
   cross-compiler (.ci/setup-cross.sh). For others, and if it cannot be loaded there, the sources
   run.
 - Two files of one name must be the same file, or the build stops.
+- One commit gives one file, byte for byte, wherever and whenever it is built: its times are that of
+  the commit, or SOURCE_DATE_EPOCH.
 """
 
 import argparse
@@ -53,6 +55,7 @@ PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_3
 MAINTAINER = os.environ.get("DEB_MAINTAINER", "Tidegate <tidegate@localhost>")
 INSIDE = Path("usr/lib/tidegate")
 CONFIG = Path("etc/tidegate/config.toml")
+DATE = "SOURCE_DATE_EPOCH"  # read by hatchling, dpkg-deb and `tidegate man`
 OWN_PER_WHEEL = ("RECORD", "WHEEL")  # of each wheel's own, and of no use to anybody here
 # Sources of what is compiled, and what belongs on the host of the tables.
 LEFT_OUT = (".c", ".h", ".pyx", ".pxd", ".pxi", ".pyi")
@@ -68,13 +71,18 @@ def main() -> int:
     parser.add_argument("--arch", choices=MACHINES, default=this_architecture())
     parser.add_argument("--compile", action="store_true", help="for all Pythons of Debian")
     parser.add_argument("--version", default=project()["version"])
+    parser.add_argument("--into", type=Path, default=DIST, metavar="FOLDER")
     arguments = parser.parse_args()
     try:
-        built = build(arguments.arch, arguments.version, with_compiled=arguments.compile)
+        os.environ.setdefault(DATE, commit_date())
+        built = build(
+            arguments.arch, arguments.version, arguments.into, with_compiled=arguments.compile
+        )
     except BuildError as error:
         print(f"deb: {error}", file=sys.stderr)
         return 1
-    print(f"{built.relative_to(REPOSITORY)}, {built.stat().st_size / 1e6:.1f} MB")
+    shown = built.relative_to(REPOSITORY) if built.is_relative_to(REPOSITORY) else built
+    print(f"{shown}, {built.stat().st_size / 1e6:.1f} MB")
     return 0
 
 
@@ -98,7 +106,14 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def build(architecture: str, version: str, *, with_compiled: bool = False) -> Path:
+def commit_date() -> str:
+    """Seconds since 1970 of the last commit; without git what hatchling takes then."""
+    if (REPOSITORY / ".git").exists() and shutil.which("git"):
+        return run("git", "-c", "safe.directory=*", "log", "-1", "--format=%ct").strip()
+    return "1580601600"
+
+
+def build(architecture: str, version: str, into: Path, *, with_compiled: bool = False) -> Path:
     if shutil.which("dpkg-deb") is None:
         raise BuildError("dpkg-deb is missing; it is there on every Debian")
     with TemporaryDirectory(prefix="tidegate-deb-") as temporary:
@@ -112,10 +127,20 @@ def build(architecture: str, version: str, *, with_compiled: bool = False) -> Pa
             add_compiled(root / INSIDE, architecture)
         add_files(root)
         add_control(root, architecture, version)
-        DIST.mkdir(exist_ok=True)
-        built = DIST / f"tidegate_{version}_{architecture}.deb"
-        set_modes(root)
-        run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, built)
+        into.mkdir(parents=True, exist_ok=True)
+        built = into.resolve() / f"tidegate_{version}_{architecture}.deb"
+        set_modes_and_times(root)
+        # More than one thread cuts what is packed into other blocks.
+        run(
+            "env",
+            "DPKG_DEB_THREADS_MAX=1",
+            "dpkg-deb",
+            "--root-owner-group",
+            "-Zxz",
+            "--build",
+            root,
+            built,
+        )
         return built
 
 
@@ -159,16 +184,20 @@ def pins(machine: str) -> list[str]:
     """
     environment = {"platform_machine": machine, "extra": ""}
     found = []
-    for line in LOCK.read_text().replace("\\\n", "").splitlines():
-        pin, *hashes = line.partition("#")[0].split("--hash=")
-        if not pin.strip():
-            continue
-        requirement = Requirement(pin)
+    for requirement, hashes in locked():
         if requirement.marker is None or requirement.marker.evaluate(environment):
             kept = [] if this_architecture() == "armhf" else hashes
-            options = (f"--hash={each.strip()}" for each in kept)
+            options = (f"--hash={each}" for each in kept)
             found.append(" ".join([f"{requirement.name}{requirement.specifier}", *options]))
     return found
+
+
+def locked() -> Iterator[tuple[Requirement, list[str]]]:
+    """What the gateway needs on any machine, each with the hashes of its files."""
+    for line in LOCK.read_text().replace("\\\n", "").splitlines():
+        pin, *hashes = line.partition("#")[0].split("--hash=")
+        if pin.strip():
+            yield Requirement(pin), [each.strip() for each in hashes]
 
 
 def unpack(wheel: Path, folder: Path) -> None:
@@ -268,11 +297,12 @@ def add_control(root: Path, architecture: str, version: str) -> None:
         (debian / name).write_text((SCRIPTS / name).read_text())
 
 
-def set_modes(root: Path) -> None:
+def set_modes_and_times(root: Path) -> None:
     scripts = {root / "DEBIAN" / name for name in ("preinst", "postinst", "prerm", "postrm")}
     scripts |= {root / "usr/bin/tidegate", root / "usr/share/python3/runtime.d/tidegate.rtupdate"}
     for path in (root, *root.rglob("*")):
         path.chmod(0o755 if path.is_dir() or path in scripts else 0o644)
+        os.utime(path, (int(os.environ[DATE]),) * 2)
 
 
 if __name__ == "__main__":

@@ -55,3 +55,7 @@ lock requirements-types.lock \
 lock requirements-site.lock \
     '# What `make docs` adds to .ci/requirements.lock: Sphinx with the theme furo and MyST, and what checks OpenAPI documents.' \
     --group site "$@"
+# shellcheck disable=SC2016
+lock requirements-release.lock \
+    '# What `make release` adds to .ci/requirements.lock: what writes its SBOM, and schemas for tests.' \
+    --group release "$@"

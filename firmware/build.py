@@ -31,7 +31,7 @@ ALONE = ("aio", "framing", "search", "snapshot", "uart", "will")
 PUBLIC = {"AioClient", "Client", "Udp", "Uart", "Will", "find", "put_back", "take"}
 BY_POSITION = {"open", "receive", "send"}
 SETTINGS = {"flags", "keep_alive_s", "retries", "retry_ms", "state", "will"}
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 NOT_INSTALLED = "is not installed:  make setup, then .venv/bin/python in place of this one"
 EXIT_UNAVAILABLE = 69
 

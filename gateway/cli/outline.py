@@ -1,6 +1,6 @@
 """The command line as a value: verbs, actions and options with their words, as --help has them.
 
-Manual and completion are written from it, so that neither can say what the parser does not.
+The manual is written from it, so that it cannot say what the parser does not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ class Argument:
 
     names: tuple[str, ...]
     value: str | None
-    choices: tuple[str, ...]
     help: str
-    is_optional: bool = True
-
-    @property
-    def is_path(self) -> bool:
-        return self.value in _PATHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +35,6 @@ class Command:
     commands: tuple[Command, ...]
 
     @property
-    def name(self) -> str:
-        return self.path[-1]
-
-    @property
     def arguments(self) -> Iterator[Argument]:
         for _, arguments in self.groups:
             yield from arguments
@@ -52,10 +42,6 @@ class Command:
     @property
     def options(self) -> list[Argument]:
         return [argument for argument in self.arguments if argument.names]
-
-    @property
-    def operands(self) -> list[Argument]:
-        return [argument for argument in self.arguments if not argument.names]
 
     def walk(self) -> Iterator[Command]:
         yield self
@@ -89,17 +75,31 @@ def _groups(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[Argume
 
 def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> Argument:
     choices = tuple(map(str, action.choices or ()))
-    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     takes = action.nargs != 0
-    value = ("{" + ",".join(choices) + "}" if choices else metavar) if takes else None
-    is_path = action.type is Path and value is not None and value not in _PATHS
+    value = ("{" + ",".join(choices) + "}" if choices else _metavar(action)) if takes else None
     return Argument(
         names=tuple(action.option_strings),
-        value="FILE" if is_path else value,
-        choices=choices,
+        value="FILE" if is_path(action) and value not in _PATHS else value,
         help=" ".join(parser._get_formatter()._expand_help(action).split()),
-        is_optional=bool(action.option_strings) or action.nargs in ("?", "*"),
     )
+
+
+def _metavar(action: argparse.Action) -> str:
+    return action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+
+
+def is_path(action: argparse.Action) -> bool:
+    """Whether its value is the name of a file or folder."""
+    return action.nargs != 0 and (action.type is Path or _metavar(action) in _PATHS)
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """This one and all below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from parsers(below)
 
 
 def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[Command]:

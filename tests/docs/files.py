@@ -30,6 +30,7 @@ from tests.docs.kinds import Kind
 
 PROGRAM_S_MAX = 30
 _DOCS = REPOSITORY / ".venv" / "docs"
+DOCS_PROGRAMS = str(_DOCS / "bin")
 
 
 class SkippedError(Exception):
@@ -171,7 +172,7 @@ def metrics_fault(exposed: str) -> str | None:
 
 def run(program: str, *arguments: str, given: str = "") -> str | None:
     """What a program complains of. Raises SkippedError."""
-    path = shutil.which(program) or shutil.which(program, path=str(_DOCS / "bin"))
+    path = shutil.which(program) or shutil.which(program, path=DOCS_PROGRAMS)
     if path is None:
         raise SkippedError(f"{program} is not installed (make test brings it, .ci/setup-docs.sh)")
     ran = subprocess.run(

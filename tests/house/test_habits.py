@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.schemas import schema_fault
 from tests.support.starting import REPOSITORY
 
 FORMS = sorted((REPOSITORY / ".github/ISSUE_TEMPLATE").glob("*.yml"))
@@ -48,8 +49,10 @@ def test_hooks_are_programs_that_setup_brings() -> None:
 
 
 def test_a_forge_runs_what_any_machine_runs() -> None:
-    text = (REPOSITORY / ".github/workflows/ci.yml").read_text(encoding="utf-8")
-    assert "- run: .ci/run\n" in text
+    workflow = REPOSITORY / ".github/workflows/ci.yml"
+    assert "- run: .ci/run\n" in workflow.read_text(encoding="utf-8")
+    fault = schema_fault("github-workflows", workflow)
+    assert fault is None, fault
 
 
 @pytest.mark.parametrize("form", [each for each in FORMS if each.name != "config.yml"], ids=str)

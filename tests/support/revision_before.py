@@ -6,26 +6,31 @@ import io
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# The last one before its modules were moved and renamed. To be changed with each release.
-REVISION = "3a10f64"
+# Of 0.1.0: the last one before its modules were moved and renamed, one whose state has schema 3, a
+# late one. To be changed with each release.
+REVISION, EARLY_REVISION, LATE_REVISION = "3a10f64", "6d3582e5", "bea8596"
+VERSION = "0.1.0"
 
 
-def why_not() -> str | None:
+def why_not(revision: str = REVISION) -> str | None:
     """Why its sources are not here, or None."""
-    known = _git("cat-file", "-e", f"{REVISION}^{{commit}}")
-    return None if known.returncode == 0 else f"git does not have {REVISION}, in a shallow clone"
+    known = _git("cat-file", "-e", f"{revision}^{{commit}}")
+    return None if known.returncode == 0 else f"git does not have {revision}, in a shallow clone"
 
 
-def unpack_before(folder: Path) -> Path:
+def unpack_before(folder: Path, revision: str = REVISION) -> Path:
     """Its whole tree, in this folder, which is returned."""
-    made = _git("archive", "--format=tar", REVISION)
+    made = _git("archive", "--format=tar", revision)
     assert made.returncode == 0, made.stderr.decode()
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         archive.extractall(folder)
     assert _imported_in(folder) == folder / "gateway"
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == VERSION
     # Or its first start takes as long as that.
     subprocess.run([sys.executable, "-m", "compileall", "-q", folder / "gateway"], check=True)
     return folder

@@ -33,7 +33,8 @@ each start of the gateway. No label holds anything a sensor chose, so the number
 grow with the number of sensors; which sensor it was stands in the log.
 
 Worth an alert ([rules for Prometheus](examples/monitoring/alerts.yaml), and a
-[dashboard for Grafana](examples/monitoring/grafana.json) to import):
+[dashboard for Grafana](examples/monitoring/grafana.json) to import; both in containers:
+[service.md](service.md#with-a-broker-beside-it)):
 
 """
 

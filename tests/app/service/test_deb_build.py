@@ -33,7 +33,7 @@ def names(pinned: list[str]) -> set[str]:
 
 
 def test_what_is_inside_is_what_the_gateway_needs_at_the_locked_versions(deb: ModuleType) -> None:
-    everywhere = {"mqtt5", "cbor2", "pyserial", "microdot"}
+    everywhere = {"mqtt5", "cbor2", "pyserial", "microdot", "shtab"}
     compiled = {"uvloop", "google-crc32c"}
     for machine in ("x86_64", "aarch64"):
         assert names(deb.pins(machine)) == everywhere | compiled

@@ -1,6 +1,6 @@
-"""The gateway is killed and another revision goes on in its folder: sensors notice nothing.
+"""The gateway is killed and another release goes on in its folder: sensors notice nothing.
 
-To the next revision, and back to the one before. Each of the two is a process of its own sources.
+From 0.1.0, early and late, to this one, and back. Each of the two is a process of its own sources.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 import aiomqtt
 import pytest
 
+from gateway.app.exit_codes import ExitCode
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
@@ -32,7 +33,15 @@ from tests.end_to_end.restart.conftest import CONFIG
 from tests.end_to_end.restart.restarting import begin_again, gets
 from tests.support.application import application, delivery_tag, heard
 from tests.support.hand_written_sensor import u16
-from tests.support.revision_before import REPOSITORY, gateway_of, unpack_before, why_not
+from tests.support.revision_before import (
+    EARLY_REVISION,
+    LATE_REVISION,
+    REPOSITORY,
+    REVISION,
+    gateway_of,
+    unpack_before,
+    why_not,
+)
 
 ASLEEP_S = 600
 HALF_WAY = 700  # a message id
@@ -42,27 +51,43 @@ LISTEN = '[[udp]]\nlisten = "127.0.0.1:{}"\n'
 
 
 @pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    reason = why_not()
+def before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    reason = why_not(request.param)
     if reason is not None:
         pytest.skip(f"not run: {reason}")
-    return unpack_before(tmp_path_factory.mktemp("before"))
+    return unpack_before(tmp_path_factory.mktemp("before"), request.param)
 
 
 @dataclass
 class Names:
-    """Of topics: for readings, for commands, of a retained message, and of a will."""
+    """Of topics: for readings, for commands that wait and that come later, of a retained message,
+    and of a will."""
 
     up: str = field(default_factory=fresh)
+    live: str = field(default_factory=fresh)
     down: str = field(default_factory=fresh)
     retained: str = field(default_factory=fresh)
     will: str = field(default_factory=fresh)
 
 
-@pytest.mark.parametrize("is_upgrade", [True, False], ids=["to the next", "to the one before"])
+@pytest.mark.parametrize(
+    ("before", "is_upgrade", "can_go_back"),
+    [
+        (REVISION, True, True),
+        (REVISION, False, True),
+        (EARLY_REVISION, True, False),
+        (LATE_REVISION, True, True),
+    ],
+    ids=["to this one", "back from this one", "from an early one", "from a late one"],
+    indirect=["before"],
+)
 @story
 async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
-    broker: Mosquitto, before: Path, tmp_path: Path, is_upgrade: bool
+    broker: Mosquitto,
+    before: Path,
+    tmp_path: Path,
+    is_upgrade: bool,
+    can_go_back: bool,
 ) -> None:
     revisions = (before, REPOSITORY) if is_upgrade else (REPOSITORY, before)
     config = CONFIG + LISTEN.format(free_udp_port())
@@ -77,6 +102,7 @@ async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
             connected(first.port, clean=False) as asleep,
         ):
             up_id = await awake.register(names.up)
+            await awake.subscribe(f"{names.live}/+".encode(), qos=0)
             down_id = await leave_messages(broker, first, names, asleep)
             broker.stop()
             first.wait_for_log(" unreachable: ")
@@ -93,11 +119,24 @@ async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
                     begin_again(second)
                     tags = await find_readings(app, awake, names, up_id)
                     await find_messages(asleep, down_id)
-                    second.kill()
+                    await app.publish(f"{names.live}/now", b"now", qos=1)
+                    await gets(awake, b"now")
                     assert_untroubled(second)
-                    begin_again(first)
+                    if can_go_back:
+                        second.kill()
+                    else:
+                        second.stop()  # or the older one would close its log, though it refuses
+                        refuses(first)
+                    last = first if can_go_back else second
+                    begin_again(last)
                     await find_no_new_ones(app, awake, up_id, tags)
-        assert_untroubled(first)
+                    assert_untroubled(last)
+
+
+def refuses(gateway: GatewayProcess) -> None:
+    gateway.start()
+    assert gateway.wait_for_exit() == ExitCode.CANNOT_CREATE
+    assert "state.db was written by a newer Tidegate (schema 5" in gateway.log
 
 
 async def leave_messages(

@@ -7,10 +7,9 @@ half a second.
 import argparse
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.completion import bash, fish, zsh
 from gateway.cli.output import put
 
-SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
+SHELLS = ("bash", "zsh", "fish")
 EPILOG = """
 where it goes:
   bash  ~/.local/share/bash-completion/completions/tidegate
@@ -23,12 +22,19 @@ The Debian package brings all three.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
-    parser.add_argument("shell", choices=list(SHELLS), help="which shell")
+    parser.add_argument("shell", choices=SHELLS, help="which shell")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gateway.cli.outline import outline
+    import shtab
+
+    from gateway.cli.outline import is_path, parsers
     from gateway.cli.parsing import whole_parser
 
-    put(SHELLS[arguments.shell](outline(whole_parser())))
+    whole = whole_parser()
+    for parser in parsers(whole):
+        for action in parser._actions:
+            if is_path(action):
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    put(shtab.complete(whole, shell=arguments.shell))
     return ExitCode.OK
