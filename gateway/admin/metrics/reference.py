@@ -34,7 +34,7 @@ grow with the number of sensors; which sensor it was stands in the log.
 
 Worth an alert ([rules for Prometheus](examples/monitoring/alerts.yaml), and a
 [dashboard for Grafana](examples/monitoring/grafana.json) to import; both in containers:
-[service.md](service.md#with-a-broker-beside-it)):
+[service.md](service.md#with-a-broker)):
 
 """
 
