@@ -155,7 +155,11 @@ class World:
         self.downlink.check_end()
         fates = self.readings.fates
         self.ingest.check_end(
-            {payload: set(fate.tags) for payload, fate in fates.items() if fate.is_promised}
+            {
+                payload: set(fate.tags)
+                for payload, fate in fates.items()
+                if fate.is_promised and not fate.is_aside
+            }
         )
 
     # The plan

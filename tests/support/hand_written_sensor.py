@@ -55,9 +55,13 @@ class HandWrittenSensor:
         return opened(await asyncio.wait_for(self._connection.recv(), ANSWER_TIMEOUT_S))
 
     async def ask(self, kind: int, body: bytes, answer: int) -> bytes:
-        """Say something, and expect this kind of answer next."""
+        """Send something, and expect this kind of answer next, or behind a PUBLISH that is repeated
+        because its acknowledgement is still on its way.
+        """
         await self.say(kind, body)
         heard, content = await self.hear()
+        while heard == 0x0C != answer and content[0] & 0x80:
+            heard, content = await self.hear()
         assert heard == answer, f"{heard:#04x} {content.hex(' ')} instead of {answer:#04x}"
         return content
 
