@@ -20,7 +20,7 @@ FOLDER = "grün-日本"
 FAILED = 1
 # Each ends soon by itself; what they find is their own matter.
 CALLS: Mapping[str, tuple[str, ...]] = {
-    "run": ("--no-wait", "--set", "udp.0.listen=192.0.2.1:1"),
+    "run": ("--no-wait", "--set", "udp.0.listen=192.0.2.1:1", "--set", "gateway.state_dir=state"),
     "check": ("CONFIG", "--show"),
     "init": (),
     "doctor": ("--config", "CONFIG", "--only", "configuration"),
