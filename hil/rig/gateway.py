@@ -10,7 +10,7 @@ from pathlib import Path
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.ports import free_udp_port
 
-_CONNECTED = "connected to broker "
+_CONNECTED = r"connected to broker |broker \S+ is (?:there|back)"  # as 0.1 said it
 
 
 class GatewayProcess(LoggedProcess):

@@ -125,7 +125,7 @@ def test_each_panel_and_each_alert_finds_data_in_a_gateway_at_work(tmp_path: Pat
             until(lambda: {each["health"] for each in prometheus.rules().values()} == {"ok"})
             assert rules["TidegateBrokerAway"]["state"] == "inactive"
             broker.kill()
-            gateway.wait_for_log("is away")
+            gateway.wait_for_log("unreachable")
             until(lambda: prometheus.rules()["TidegateBrokerAway"]["state"] == "pending")
             gateway.kill()
             until(lambda: prometheus.rules()["TidegateDown"]["state"] == "pending")

@@ -105,7 +105,7 @@ async def test_another_revision_goes_on_in_the_folder_of_one_that_was_killed(
             await awake.subscribe(f"{names.live}/+".encode(), qos=0)
             down_id = await leave_messages(broker, first, names, asleep)
             broker.stop()
-            first.wait_for_log(" unreachable: ")
+            first.wait_for_log(" unreachable: | is away: ")
             await leave_readings(awake, up_id)
             async with connected(first.port, clean=False, keep_alive_s=1) as silent:
                 await silent.bequeaths(names.will, b"gone")
