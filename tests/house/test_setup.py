@@ -389,15 +389,16 @@ def test_a_run_of_ci_fails_by_what_cannot_be_compiled(
     assert done.stdout.splitlines()[-1] == "3 passed, 0 failed"
 
 
-@pytest.mark.parametrize(("code", "fails"), [(0, False), (2, True)])
-def test_a_run_of_ci_fails_by_a_site_that_cannot_be_built(
-    machine: Machine, code: int, fails: bool
+@pytest.mark.parametrize(
+    ("wanted", "code", "fails"), [("yes", 0, False), ("yes", 2, True), ("no", 2, False)]
+)
+def test_a_run_of_ci_fails_by_a_site_that_is_asked_for_and_cannot_be_built(
+    machine: Machine, wanted: str, code: int, fails: bool
 ) -> None:
     passed = "echo ============ 3 passed in 0.10s ============"
-    machine.has("uname", "#!/bin/sh\necho x86_64\n")
     machine.has("make", f"#!/bin/sh\ncase $1 in docs) exit {code} ;; test) {passed} ;; esac\n")
     (machine.repository / ".ci/setup.sh").write_text("")
-    done = machine.set_up(".ci/run")
+    done = machine.set_up(".ci/run", DOCS=wanted)
     assert done.returncode == int(fails)
     assert ("the documentation site could not be built" in done.stdout) == fails
 
