@@ -67,8 +67,10 @@ async def test_a_port_server_that_was_away_is_found_again_and_the_session_goes_o
 @asynccontextmanager
 async def answering(greeting: bytes) -> AsyncIterator[int]:
     """A server that says one thing to everybody; its port."""
+    greeted: list[asyncio.StreamWriter] = []  # one that is no longer referred to is closed
 
     async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        greeted.append(writer)
         writer.write(greeting)
         await writer.drain()
 
