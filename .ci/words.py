@@ -4,9 +4,6 @@ codespell reads the prose of each file, with the list in `.ci/words.txt` (and it
 misspellings): Markdown without code, quotations and comments, and the comments and docstrings of
 Python. A paragraph is one line of what it reads, so that words are found together over the end of a
 line; the number that it names is that of the paragraph's first line.
-
-`.ci/words-later.txt` names the files that are not clean yet. One of them that has become clean must
-leave that list, so it only gets shorter.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ROOT / ".ci" / "words.txt"
-LATER = ROOT / ".ci" / "words-later.txt"
 TREES = ("docs", "firmware", "gateway", "hil", "spark_ingest")
 CODESPELL_FOUND = 65
 
@@ -121,23 +117,12 @@ def _is_prose(path: Path) -> bool:
     return path.suffix in (".py", ".md") and not any(part in made for part in path.parts)
 
 
-def later() -> set[str]:
-    lines = LATER.read_text(encoding="utf-8").splitlines() if LATER.exists() else []
-    return {line for line in lines if line and not line.startswith("#")}
-
-
 def main(words: Sequence[str]) -> int:
-    if words:
-        found = findings([Path(word).resolve() for word in words])
+    found = findings([Path(word).resolve() for word in words] or sources())
+    if found:
         print("\n".join(found))
-        return 1 if found else 0
-    found = findings(sources())
-    unclean = {line.split(":")[0] for line in found}
-    faults = [line for line in found if line.split(":")[0] not in later()]
-    faults += [f"{each}: clean, take it out of {LATER.name}" for each in sorted(later() - unclean)]
-    if faults:
-        print("\n".join([*faults, "other words are in .ci/words.txt and docs/glossary.md"]))
-    return 1 if faults else 0
+        print("other words are in .ci/words.txt and docs/glossary.md", file=sys.stderr)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

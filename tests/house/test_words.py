@@ -88,25 +88,14 @@ def test_the_prose_of_this_project_does_without_them() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_file_that_has_become_clean_leaves_the_list(
+def test_without_names_all_prose_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    later = tmp_path / "words-later.txt"
-    later.write_text("# still to do\nREADME.md\n")
-    monkeypatch.setattr(WORDS, "LATER", later)
-    assert WORDS.main([]) == 1
-    assert "README.md: clean, take it out of words-later.txt" in capsys.readouterr().out
-
-
-def test_a_word_in_a_file_of_the_list_is_left_for_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "a.md"
     page.write_text("Of one octet.\n")
     monkeypatch.setattr(WORDS, "ROOT", tmp_path)
     monkeypatch.setattr(WORDS, "sources", lambda: [page])
-    monkeypatch.setattr(WORDS, "LATER", tmp_path / "words-later.txt")
-    monkeypatch.setattr(WORDS, "findings", lambda _: ["a.md:1: octet ==> byte"])
     assert WORDS.main([]) == 1
-    (tmp_path / "words-later.txt").write_text("a.md\n")
+    assert "a.md:1: octet ==> byte" in capsys.readouterr().out
+    page.write_text("Of one byte.\n")
     assert WORDS.main([]) == 0
