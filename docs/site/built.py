@@ -91,9 +91,10 @@ def read(folder: Path) -> dict[Path, Page]:
     return pages
 
 
-def faults(folder: Path) -> Iterator[str]:
-    """Links to no file or no anchor, and whatever would be fetched from another host."""
-    pages = read(folder)
+def faults(folder: Path, pages: dict[Path, Page] | None = None) -> Iterator[str]:
+    """Links to no file or no anchor, and what would be fetched from another host."""
+    if pages is None:
+        pages = read(folder)
     if not pages:
         yield f"{folder}: there is no page in it; build it with  make docs"
     for path, page in pages.items():
@@ -130,18 +131,19 @@ def _fetch_faults(path: Path, fetched: list[str]) -> Iterator[str]:
             yield f"{each}: there is no such file to be fetched"
 
 
-def external_links(folder: Path) -> dict[str, list[str]]:
+def external_links(folder: Path, pages: dict[Path, Page]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
-    for path, page in read(folder).items():
+    for path, page in pages.items():
         for link in sorted({link for link in page.links if link.startswith(("http:", "https:"))}):
             found[link].append(str(path.relative_to(folder.resolve())))
     return dict(sorted(found.items()))
 
 
 def main(folder: Path) -> int:
-    found = list(faults(folder))
-    links = external_links(folder)
-    lines = [f"{link}  ({len(pages)} pages, {pages[0]})\n" for link, pages in links.items()]
+    pages = read(folder)
+    found = list(faults(folder, pages))
+    links = external_links(folder, pages)
+    lines = [f"{link}  ({len(on)} pages, {on[0]})\n" for link, on in links.items()]
     if folder.is_dir():
         (folder / EXTERNAL).write_text("".join(lines))
     sys.stdout.writelines(f"{each}\n" for each in found)
