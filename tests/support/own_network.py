@@ -11,9 +11,10 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from tests.support.waiting import until
 
 _SET_FLAGS, _SET_ADDRESS = 0x8914, 0x8916  # Linux: SIOCSIFFLAGS, SIOCSIFADDR
 _UP = 1
@@ -144,11 +145,9 @@ def give(interface: str, address: str) -> None:
     """Beside those that it has; at once, without looking whether another machine has it."""
     ip("address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
     own = f"local {address.partition('/')[0]} dev {interface} "
-    version, until = "-6" if ":" in address else "-4", time.monotonic() + 10
-    while own not in ip(version, "route", "show", "table", "local"):  # from a work queue
-        if time.monotonic() > until:
-            raise NoNetworkError(f"no route to {address} after 10 s")
-        time.sleep(0.01)
+    version = "-6" if ":" in address else "-4"
+    # The kernel adds the route from a work queue.
+    until(lambda: own in ip(version, "route", "show", "table", "local"))
 
 
 def take(interface: str, address: str) -> None:

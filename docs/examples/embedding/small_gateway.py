@@ -74,11 +74,11 @@ class Gateway:
     def receive_bytes(self) -> None:
         assert self.broker is not None
         try:
-            octets = self.broker.recv(65_536)
+            received = self.broker.recv(65_536)
         except OSError:
-            octets = b""
-        if octets:
-            self.perform(self.engine.receive_upstream(octets, time.monotonic()))
+            received = b""
+        if received:
+            self.perform(self.engine.receive_upstream(received, time.monotonic()))
         else:
             self.close(by_broker=True)
 

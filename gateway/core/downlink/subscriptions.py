@@ -148,7 +148,7 @@ class Subscriptions:
         self._matches.clear()
 
     def restore(self, saved: Iterable[SubscriptionRecord]) -> None:
-        """Those of a previous run hear; nobody has asked yet. The covering set is made once."""
+        """Those of a previous run; the broker is asked later. The covering set is made once."""
         for row in saved:
             entry = self._tree.get(row.topic_filter)
             if entry is None:
