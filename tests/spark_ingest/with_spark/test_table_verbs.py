@@ -34,7 +34,7 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
     [
         (["backfill"], "required: what"),
         (["backfill", "rollups", "--from", "yesterday"], "a day such as 2026-11-21"),
-        (["compact", "--vacuum-after", "-1"], "a whole number of hours"),
+        (["compact", "--vacuum-after", "-1"], "expected 0 to 1000000 whole hours"),
         (["demo", "--devices", "0"], "expected 1 to 1000"),
     ],
 )

@@ -54,7 +54,8 @@ def test_workers_that_can_do_our_work_are_left_in_peace(
 
 
 def test_what_workers_lack_is_said_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(WorkersError, match=r"No module named 'gone': install 'tidegate\[spark\]'"):
+    lack = r"No module named 'gone': install the same packages in the Python that they start"
+    with pytest.raises(WorkersError, match=lack):
         must_do_our_work(spark, tmp_path, modules=("gone",))
     assert "they do not see /no/lake" in Question((), "/no/lake").lack()
 
