@@ -9,6 +9,7 @@ chromium and playwright.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import sys
@@ -97,11 +98,15 @@ async def story(here: Served, folder: Path) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.house.screenshots", description=__doc__)
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=IMAGES, help="where they go (docs/images)"
+    )
+    folder: Path = parser.parse_args().folder
     problem = why_not()
     if problem is not None:
         sys.stderr.write(f"no pictures: {problem}\n")
         return 69
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["TIDEGATE_GATEWAY__NAME"] = "garden"
     with tempfile.TemporaryDirectory() as state, served(Path(state), password=True) as here:
