@@ -39,18 +39,12 @@ from gateway.core.session.topic_names import topic_name
 from gateway.core.session.topic_registry import TopicRegistry
 from gateway.core.state_records import ClientId, Exchanges
 from gateway.core.values import Peer, Reading, contents_of
-from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
-from gateway.frames.fields import FLAGS_MEANING
+from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Regack, Register, ReturnCode
 
 UNACKNOWLEDGED_MAX = 32
 RELEASES_MAX = 32
 HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of message id reuse)
 COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
-
-HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
-PUBREL_OCTETS = 4
-_PUBLISH = Publish.KIND
-_PUBREL = Pubrel.KIND
 
 
 class _Stage(Enum):
@@ -92,56 +86,6 @@ class Inbound:
         self.recent: RecentReadings | None = None
 
     # From the client
-
-    def plain(self, datagram: bytes, client_id: ClientId, now: float) -> Reading | None:
-        """What nearly all datagrams are: PUBLISH with a reading that is new and may go on.
-
-        None for all others, with nothing done; they take the long way, by `receive`, to the same
-        result. No frame is made of this one, which halves its cost.
-        """
-        size = len(datagram)
-        if size < HEAD_OCTETS or datagram[0] != size or datagram[1] != _PUBLISH:
-            return None
-        topic_id, message_id = datagram[3] << 8 | datagram[4], datagram[5] << 8 | datagram[6]
-        qos, retain, dup, topic_id_type = FLAGS_MEANING[datagram[2]]
-        if qos < 0 or dup or self._awaiting_release:
-            return None
-        topic = self._topics.topic_of(topic_id, topic_id_type)
-        if topic is None or size - HEAD_OCTETS > self._options.payload_bytes_max:
-            return None
-        payload = datagram[HEAD_OCTETS:]
-        reading = Reading(
-            client_id=client_id,
-            topic=topic,
-            payload=payload,
-            qos=qos,
-            retain=retain,
-            topic_id=topic_id,
-            message_id=message_id,
-            received_at=now,
-        )
-        if qos:
-            recent = self.recent
-            if recent is not None and recent.find(message_id) is not None:
-                return None
-            if self._one is None and self._more is None:
-                self._one = reading
-            elif self._unacknowledged(message_id) is not None or self._is_full:
-                return None
-            else:
-                self._await(reading)
-        return reading
-
-    def plain_release(
-        self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Output] | None:
-        """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
-        if datagram[0] != PUBREL_OCTETS or datagram[1] != _PUBREL or not self._awaiting_release:
-            return None
-        message_id = datagram[2] << 8 | datagram[3]
-        if message_id not in self._awaiting_release:
-            return None
-        return self.receive_pubrel(message_id, client_id, peer, now)
 
     def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)

@@ -86,9 +86,6 @@ from gateway.frames import (
 )
 
 AHEAD_MAX = 0x4000
-PUBACK_OCTETS = 7
-_PUBACK = Puback.KIND
-_ACCEPTED = int(ReturnCode.ACCEPTED)
 ROUNDS_MAX = 3
 # Ids of so many messages before the next one may be those of copies on their way.
 RECENT_IDS = 16
@@ -243,21 +240,6 @@ class Outbound(ClientQueue):
         detail = f"REGACK {frame.return_code} for {topic!r}"
         dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
         return [dropped, *self._finish(client_id, peer, now)]
-
-    def plain_puback(self, datagram: bytes, client_id: ClientId) -> list[Output] | None:
-        """The client has the message under way, and no other waits; None for all else, with
-        nothing done.
-        """
-        if datagram[0] != PUBACK_OCTETS or datagram[1] != _PUBACK or self._outbox:
-            return None
-        if datagram[6] != _ACCEPTED:
-            return None
-        current = self._published(datagram[4] << 8 | datagram[5], 1)
-        if current is None:
-            return None
-        self.outstanding = None
-        self.due_at = None
-        return gone(client_id, current)
 
     def receive_puback(
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float

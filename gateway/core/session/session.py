@@ -22,11 +22,9 @@ from typing import Any
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Send
 from gateway.core.events import Output, UnsubscribeFrom
-from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
 from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
-from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
@@ -72,32 +70,6 @@ class Session(SessionLifecycle):
     __slots__ = ()
 
     # From the client
-
-    def plain(self, datagram: bytes, now: float) -> Reading | None:
-        """A new reading in a datagram as nearly all are; None for `receive`, with nothing done."""
-        if self.state is not _ACTIVE:
-            return None
-        reading = self.inbound.plain(datagram, self.client_id, now)
-        if reading is not None:
-            self.last_received_at = now
-        return reading
-
-    def plain_answer(self, datagram: bytes, now: float) -> list[Output] | None:
-        """What a PUBREL or a PUBACK as nearly all are brings; None for `receive`, with nothing
-        done. No timer comes nearer by it.
-        """
-        if self.state is not _ACTIVE:
-            return None
-        size = len(datagram)
-        if size == PUBREL_OCTETS:
-            effects = self.inbound.plain_release(datagram, self.client_id, self.peer, now)
-        elif size == PUBACK_OCTETS:
-            effects = self.outbound.plain_puback(datagram, self.client_id)
-        else:
-            return None
-        if effects is not None:
-            self.last_received_at = now
-        return effects
 
     def receive(self, frame: Frame, now: float) -> list[Output]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
