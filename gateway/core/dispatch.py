@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.addresses import address_behind
-from gateway.core.clients.client_table import CACHED_MAX, ClientTable
+from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.rate_limit import RateLimit
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Effect
@@ -57,13 +57,9 @@ class Dispatcher:
         self, link: int, datagrams: Datagrams, now: float
     ) -> tuple[Datagrams, list[Effect]]:
         """Those that the rate limit lets through, and what became of the others."""
-        at_link = self._clients.on_link(link)
-        effects: list[Effect] = []
-        if self._rate_limit is not None:
-            datagrams, effects = self._rate_limit.within(link, datagrams, at_link, now)
-        if len(at_link) > CACHED_MAX:
-            self._clients.fetch(at_link, datagrams)
-        return datagrams, effects
+        if self._rate_limit is None:
+            return datagrams, []
+        return self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
 
     def dispatch(
         self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float

@@ -161,14 +161,6 @@ class Inbound:
 
     # From the session
 
-    def reach(self, step: int) -> bool:
-        """`Session.reach`, from here."""
-        recent, topics = self.recent, self._topics
-        if step == 0 or recent is None:
-            return recent is not None and topics is not None
-        oldest = recent.oldest
-        return topics.first_id > 0 and oldest is not None and oldest.until > 0
-
     def rest(self, now: float) -> None:
         """Give back what is outdated, and what dictionaries keep free for a next entry: sleepers
         are many, and for long.

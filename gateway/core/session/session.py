@@ -169,16 +169,6 @@ class Session(SessionLifecycle):
 
     # From the engine
 
-    def reach(self, step: int) -> bool:
-        """Look at what a reading asks for, so many steps from here; whether it is there.
-
-        See `ClientTable.fetch`. A name of its own for each, as that touches the thing itself.
-        """
-        if step:
-            return self.inbound.reach(step - 1)
-        peer, client_id, inbound = self.peer, self.client_id, self.inbound
-        return peer is not None and client_id is not None and inbound is not None
-
     def kept(self, news: DeliverySaved, now: float) -> list[Output]:
         """What a message to this client waited for is durable."""
         effects = self.outbound.kept(news, self.peer, now)
