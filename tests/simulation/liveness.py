@@ -291,7 +291,7 @@ def _causes_of(engine: Engine, client_id: str, key: Key) -> frozenset[Cause] | N
     if name != READING:
         return DISK
     session = engine.sessions.get(ClientId(client_id))
-    reading = None if session is None else session.inbound._unacknowledged(message_id)
+    reading = None if session is None else (session.inbound._unacknowledged or {}).get(message_id)
     if reading is None:
         return ROOM
     if reading in engine.uplink.storing:

@@ -69,17 +69,14 @@ class _Exchange:
 
 class Inbound:
     __slots__ = (
-        "_awaiting_release", "_more", "_one", "_options", "_topics", "_unheard", "recent",
+        "_awaiting_release", "_options", "_topics", "_unacknowledged", "_unheard", "recent",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, options: SessionOptions) -> None:
         self._topics = topics
         self._options = options
-        # What is not acknowledged yet. Mostly it is one (the specification allows no more), and a
-        # dictionary for it is several places more in memory to look at, for each reading.
-        self._one: Reading | None = None
         # None where there is nothing: sleepers are many, and each empty dictionary is 64 bytes.
-        self._more: dict[int, Reading] | None = None
+        self._unacknowledged: dict[int, Reading] | None = None  # in the order in which they came
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
@@ -108,16 +105,16 @@ class Inbound:
             received_at=now,
         )
         if qos > 0:
-            recent = self.recent
+            recent, waiting = self.recent, self._unacknowledged
             if (
-                self._unacknowledged(message_id) is not None
+                (waiting is not None and message_id in waiting)
                 or (recent is not None and recent.find(message_id) is not None)
                 or self._awaiting_release
             ):
                 answer = self._repeated(frame, reading, peer)
                 if answer is not None:
                     return [Dropped(Reason.REPEATED, client_id), *answer]
-            if self._is_full:
+            if waiting is not None and len(waiting) >= UNACKNOWLEDGED_MAX:
                 code = ReturnCode.CONGESTION
                 return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
             self._await(reading)
@@ -167,7 +164,8 @@ class Inbound:
 
         A plain copy would be as large as the dictionary ever was.
         """
-        self._more = dict((self._more or {}).items()) or None
+        if self._unacknowledged is not None:
+            self._unacknowledged = dict(self._unacknowledged.items())
         if self.recent is not None:
             self.recent = self.recent.at(now)
 
@@ -234,13 +232,12 @@ class Inbound:
         """Readings whose client still waits for their acknowledgement, as they came, at most
         `UNACKNOWLEDGED_MAX`.
         """
-        one = [] if self._one is None else [self._one]
-        return one if self._more is None else [*one, *self._more.values()]
+        return list((self._unacknowledged or {}).values())
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is owed for a reading, nor expected of the client."""
-        return self._one is None and self._more is None and self._awaiting_release is None
+        return self._unacknowledged is None and self._awaiting_release is None
 
     def is_releasing(self, message_id: int) -> bool:
         """Whether PUBCOMP for this waits for the journal."""
@@ -253,36 +250,19 @@ class Inbound:
         waiting = self._awaiting_release or {}
         return next((one for one in waiting.values() if one.stage is _RELEASING), None)
 
-    @property
-    def _is_full(self) -> bool:
-        more = 0 if self._more is None else len(self._more)
-        return (self._one is not None) + more >= UNACKNOWLEDGED_MAX
-
-    def _unacknowledged(self, message_id: int) -> Reading | None:
-        if self._one is not None and self._one.message_id == message_id:
-            return self._one
-        return None if self._more is None else self._more.get(message_id)
-
     def _await(self, reading: Reading) -> None:
-        """Behind all others, though the place of the first may be free again."""
-        if self._more is not None:
-            self._more[reading.message_id] = reading
-        elif self._one is None:
-            self._one = reading
-        else:
-            self._more = {reading.message_id: reading}
+        if self._unacknowledged is None:
+            self._unacknowledged = {}
+        self._unacknowledged[reading.message_id] = reading
 
     def _take_from_unacknowledged(self, reading: Reading) -> bool:
         """Whether it was there."""
-        if self._one is reading:
-            self._one = None
-            return True
-        message_id, more = reading.message_id, self._more
-        if more is None or more.get(message_id) is not reading:
+        waiting = self._unacknowledged
+        if waiting is None or waiting.get(reading.message_id) is not reading:
             return False
-        del more[message_id]
-        if not more:
-            self._more = None
+        del waiting[reading.message_id]
+        if not waiting:
+            self._unacknowledged = None
         return True
 
     # What was here before
@@ -290,7 +270,7 @@ class Inbound:
     def _repeated(self, frame: Publish, reading: Reading, peer: Peer) -> list[Output] | None:
         """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
-        before = self._unacknowledged(message_id)
+        before = (self._unacknowledged or {}).get(message_id)
         if before is not None:
             self._take_from_unheard(message_id)
             if _is_copy_of(_contents(before), reading):
