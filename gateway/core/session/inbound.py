@@ -55,12 +55,6 @@ class _Stage(Enum):
     RELEASING = "PUBREL is being recorded"
 
 
-# To find a member in its class costs ten times what a name does.
-_UNRECORDED = _Stage.UNRECORDED
-_RECORDED = _Stage.RECORDED
-_RELEASING = _Stage.RELEASING
-
-
 @dataclass(slots=True)
 class _Exchange:
     contents: Contents
@@ -138,11 +132,11 @@ class Inbound:
     ) -> list[Output]:
         """PUBREL ends the exchange; an unknown one is answered too, its PUBCOMP was lost."""
         exchange = (self._awaiting_release or {}).get(message_id)
-        if exchange is None or exchange.stage is _UNRECORDED:
+        if exchange is None or exchange.stage is _Stage.UNRECORDED:
             return self.released(message_id, peer, now)
-        if exchange.stage is _RELEASING:
+        if exchange.stage is _Stage.RELEASING:
             return []  # answered when it is recorded
-        exchange.stage = _RELEASING
+        exchange.stage = _Stage.RELEASING
         return [RecordRelease(client_id, message_id, ReleaseRecorded(client_id, message_id))]
 
     def released(self, message_id: int, peer: Peer, now: float) -> list[Output]:
@@ -182,13 +176,13 @@ class Inbound:
         return [
             RecordRelease(client_id, message_id)
             for message_id, exchange in (self._awaiting_release or {}).items()
-            if exchange.stage is not _UNRECORDED
+            if exchange.stage is not _Stage.UNRECORDED
         ]
 
     def restore(self, exchanges: Exchanges, now: float) -> None:
         """What a previous run knew of this client's readings."""
         self._awaiting_release = {
-            message_id: _Exchange(contents, _RECORDED)
+            message_id: _Exchange(contents, _Stage.RECORDED)
             for message_id, contents in exchanges.unreleased[-RELEASES_MAX:]
         } or None
         for message_id, contents, age_s in exchanges.recent[-RECENT_MAX:]:
@@ -242,13 +236,13 @@ class Inbound:
     def is_releasing(self, message_id: int) -> bool:
         """Whether PUBCOMP for this waits for the journal."""
         exchange = (self._awaiting_release or {}).get(message_id)
-        return exchange is not None and exchange.stage is _RELEASING
+        return exchange is not None and exchange.stage is _Stage.RELEASING
 
     @property
     def releasing(self) -> object | None:
         """The oldest exchange whose PUBCOMP waits for the journal."""
         waiting = self._awaiting_release or {}
-        return next((one for one in waiting.values() if one.stage is _RELEASING), None)
+        return next((one for one in waiting.values() if one.stage is _Stage.RELEASING), None)
 
     def _await(self, reading: Reading) -> None:
         if self._unacknowledged is None:
@@ -315,7 +309,7 @@ class Inbound:
             oldest = next(iter(waiting))
             del waiting[oldest]
             effects.append(RecordRelease(reading.client_id, oldest))
-        stage = _RECORDED if reading.record >= 0 else _UNRECORDED
+        stage = _Stage.RECORDED if reading.record >= 0 else _Stage.UNRECORDED
         waiting[message_id] = _Exchange(contents, stage)
         return effects
 

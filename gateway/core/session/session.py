@@ -60,8 +60,6 @@ from gateway.frames import (
 CONNECT_HEAD_BYTES = 6
 NAMES_IF_SCARCE = 16  # topic names of a client, as many as nearly all sensors have
 FEW_READINGS = 4  # at QoS 1 and 2; those of QoS 0 are not counted
-# Asked of every datagram: to find a member in its class costs ten times what a name does.
-_ACTIVE = State.ACTIVE
 
 
 class Session(SessionLifecycle):
@@ -75,7 +73,7 @@ class Session(SessionLifecycle):
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.last_received_at = now
         state = self.state
-        if type(frame) is Publish and state is _ACTIVE:
+        if type(frame) is Publish and state is State.ACTIVE:
             return self.inbound.receive(frame, self.client_id, self.peer, now)
         if state is State.CONNECTING:
             return self._receive_connecting(frame, now)
@@ -91,7 +89,7 @@ class Session(SessionLifecycle):
         scarce; nothing for a name that has its number already.
         """
         name = text(frame.topic_name)
-        if self.state is not _ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
+        if self.state is not State.ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
             return []
         if self._topics.has(name):
             return []
