@@ -30,7 +30,8 @@ SCHEMA = "tidegate.check/1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    file = parser.add_mutually_exclusive_group()
+    file.add_argument(
         "file",
         metavar="FILE",
         type=Path,
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"configuration file; without it {USUAL_PATH}",
     )
     # As with every other verb.
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the same")
+    file.add_argument("--config", metavar="FILE", type=Path, help="the same")
     parser.add_argument(
         "--show", action="store_true", help="also what is in force, as TOML, and who set each key"
     )
@@ -47,9 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, usual_path: Path = USUAL_PATH) -> int:
     """The environment counts, as it does for `tidegate run`."""
-    if arguments.file is not None and arguments.config is not None:
-        print_error("FILE and --config are the same thing: give one of them")
-        return ExitCode.USAGE
     file = used_path(arguments.file or arguments.config, usual_path)
     if file is None:
         print_error(runnable(f"which file? There is no {usual_path}: `tidegate check FILE`"))
