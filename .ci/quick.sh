@@ -9,7 +9,7 @@ failed=()
 began=$SECONDS
 
 # What takes seconds for one test; `make test` has it.
-slow=(core/test_engine_any_input.py core/test_engine_any_input_saved.py core/test_engine_crowd.py core/test_engine_timers.py
+slow=(core/test_engine_any_input.py core/test_engine_any_input_saved.py core/test_engine_timers.py
     core/test_token_buckets.py core/test_crash_points.py core/downlink/test_downlink_power_cuts.py
     core/downlink/test_downlink_with_mosquitto.py core/downlink/test_subscriptions.py core/uplink/test_uplink_overrun.py
     core/session/test_memory.py core/session/test_outbound.py core/mqtt/test_subscribing_any_order.py)

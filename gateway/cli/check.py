@@ -17,7 +17,7 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.called import runnable
 from gateway.cli.output import print_error, print_line
 from gateway.cli.service_user import refusals
-from gateway.cli.sources import in_time
+from gateway.cli.sources import USUAL_PATH, in_time, used_path
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.listing import as_toml, entries
 from gateway.config.settings import Settings
@@ -30,18 +30,31 @@ SCHEMA = "tidegate.check/1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="configuration file")
+    file = parser.add_mutually_exclusive_group()
+    file.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        nargs="?",
+        help=f"configuration file; without it {USUAL_PATH}",
+    )
+    # As with every other verb.
+    file.add_argument("--config", metavar="FILE", type=Path, help="the same")
     parser.add_argument(
         "--show", action="store_true", help="also what is in force, as TOML, and who set each key"
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, usual_path: Path = USUAL_PATH) -> int:
     """The environment counts, as it does for `tidegate run`."""
+    file = used_path(arguments.file or arguments.config, usual_path)
+    if file is None:
+        print_error(runnable(f"which file? There is no {usual_path}: `tidegate check FILE`"))
+        return ExitCode.USAGE
     try:
-        configuration = in_time(lambda: load(arguments.file, environment=os.environ, overrides=()))
-        refused = in_time(lambda: _refused_at_the_start(configuration.settings, arguments.file))
+        configuration = in_time(lambda: load(file, environment=os.environ, overrides=()))
+        refused = in_time(lambda: _refused_at_the_start(configuration.settings, file))
     except ConfigError as error:
         if arguments.json:
             _print_json(_refusal(error))
@@ -51,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if refused is not None:
         sentence, code = refused
         if arguments.json:
-            _print_json(_refusal(_as_problem(sentence, arguments.file)))
+            _print_json(_refusal(_as_problem(sentence, file)))
         else:
             print_error(sentence)
         return code

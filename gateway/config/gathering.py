@@ -76,7 +76,10 @@ class Gathering:
             self._left_out += 1
             return
         meant = _meant(table, path)
-        if meant is None:
+        usual = _ELSEWHERE_NAMED.get(path)
+        if usual is not None:
+            self.add_problem(origin, path, f"unknown key, {usual}")
+        elif meant is None:
             known = ", ".join(part.name for part in table.parts)
             where = f"[{shown_key(path[:-1])}]" if path[1:] else "the file"
             self.add_problem(origin, path, f"unknown key, {where} knows {known}")
@@ -88,6 +91,18 @@ class Gathering:
         """File first, from top to bottom, then variables, then the command line."""
         if self._problems:
             raise ConfigError(sorted(self._problems, key=_reading_order), self._left_out)
+
+
+# How configurations of other MQTT programs have what is named otherwise here.
+_BROKER = 'the broker is in [upstream], as url = "mqtt://HOST:1883"'
+_ELSEWHERE_NAMED: dict[KeyPath, str] = {
+    **dict.fromkeys([("broker",), ("mqtt",)], _BROKER),
+    **dict.fromkeys(
+        [("upstream", name) for name in ("host", "hostname", "server", "address", "port", "tls")],
+        'host, port and TLS are in upstream.url, as "mqtt://HOST:1883" or "mqtts://HOST:8883"',
+    ),
+    ("upstream", "password"): "a password is in a file of its own: upstream.password_file",
+}
 
 
 def _entries_by_default(part: Repeated) -> list[Origin]:

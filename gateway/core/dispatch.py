@@ -1,8 +1,6 @@
-"""What sensors say, datagram by datagram: to whom it is said, and what comes of it.
+"""What sensors send, datagram by datagram: which session it is for, and what comes of it.
 
-Nearly all are new readings of members and their short answers: those need no frame
-(`Session.plain`, `Session.plain_answer`). What is not for the session at its address, or not for it
-alone, is for the acceptor.
+What is not for the session at its address, or not for it alone, is for the acceptor.
 """
 
 from __future__ import annotations
@@ -11,23 +9,20 @@ from collections.abc import Sequence
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.addresses import address_behind
-from gateway.core.clients.client_table import CACHED_MAX, ClientTable
+from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.rate_limit import RateLimit
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Effect
 from gateway.core.events import Output, SessionOutput
 from gateway.core.options import EngineOptions
-from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.session import Session
-from gateway.core.values import Peer, Reading
+from gateway.core.values import Peer
 from gateway.frames import (
     Connect,
     Forwarded,
     Frame,
     MalformedFrame,
-    Puback,
     Publish,
-    Pubrel,
     Register,
     SearchGw,
     decode,
@@ -55,7 +50,6 @@ class Dispatcher:
         self._received = received
         packets_max = options.admission.packets_per_s_max
         self._rate_limit = RateLimit(packets_max) if packets_max else None
-        self._readings = 0  # dispatched, and not counted yet
 
     # In this order, for all that one look at a link brought
 
@@ -63,48 +57,17 @@ class Dispatcher:
         self, link: int, datagrams: Datagrams, now: float
     ) -> tuple[Datagrams, list[Effect]]:
         """Those that the rate limit lets through, and what became of the others."""
-        at_link = self._clients.on_link(link)
-        effects: list[Effect] = []
-        if self._rate_limit is not None:
-            datagrams, effects = self._rate_limit.within(link, datagrams, at_link, now)
-        if len(at_link) > CACHED_MAX:
-            self._clients.fetch(at_link, datagrams)
-        return datagrams, effects
+        if self._rate_limit is None:
+            return datagrams, []
+        return self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
 
     def dispatch(
         self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
-    ) -> Reading | Sequence[Output]:
-        """One datagram; `session`: the one at its address. Nearly all are a reading."""
-        if session is not None:
-            if len(datagram) <= PUBACK_OCTETS:  # hardly a reading
-                outputs = session.plain_answer(datagram, now)
-                if outputs is not None:
-                    self._count(Pubrel if datagram[1] == Pubrel.KIND else Puback)
-                    return outputs
-            reading = session.plain(datagram, now)
-            if reading is not None:
-                self._readings += 1
-                return reading
-        elif not self._acceptor.admission.may_connect(address, datagram, now):
+    ) -> Sequence[Output]:
+        """One datagram; `session`: the one at its address."""
+        if session is None and not self._acceptor.admission.may_connect(address, datagram, now):
             return []
-        return self._dispatch_frame(Peer(link, address), datagram, session, now)
-
-    def ended(self, link: int) -> list[Effect]:
-        """All of them were dispatched; how many of unknown peers were not looked at."""
-        if self._readings:
-            self._received[Publish] = self._received.get(Publish, 0) + self._readings
-            self._readings = 0
-        return self._acceptor.admission.turned_away(link)
-
-    # One frame
-
-    def _count(self, kind: type) -> None:
-        self._received[kind] = self._received.get(kind, 0) + 1
-
-    def _dispatch_frame(
-        self, peer: Peer, datagram: bytes, session: Session | None, now: float
-    ) -> list[Output]:
-        """What is no plain reading of a client."""
+        peer = Peer(link, address)
         try:
             frame = decode(datagram)
         except MalformedFrame as error:
@@ -115,7 +78,7 @@ class Dispatcher:
             if not self._options.allow_trailing_octets:
                 return trailing
         kind = type(frame)
-        self._count(kind)
+        self._received[kind] = self._received.get(kind, 0) + 1
         if (
             session is None
             or kind in _FOR_THE_ACCEPTOR
@@ -128,8 +91,12 @@ class Dispatcher:
                 return [*trailing, *refused]
         outputs = session.receive(frame, now)
         if type(frame) is Publish:  # moves no timer nearer, and promises nothing that is saved
-            return trailing + outputs
+            return trailing + outputs if trailing else outputs
         return [*trailing, SessionOutput(session.client_id, outputs)]
+
+    def ended(self, link: int) -> list[Effect]:
+        """All of them were dispatched; how many of unknown peers were not looked at."""
+        return self._acceptor.admission.turned_away(link)
 
     def _receive_from_anyone(
         self, frame: Frame, peer: Peer, session: Session | None, now: float
@@ -153,9 +120,5 @@ class Dispatcher:
         outputs: list[Output] = [*effects]
         for address, datagram in datagrams:
             session = self._clients.on_link(link).get(address)
-            dispatched = self.dispatch(link, address, datagram, session, now)
-            if isinstance(dispatched, Reading):
-                outputs.append(dispatched)
-            else:
-                outputs += dispatched
+            outputs += self.dispatch(link, address, datagram, session, now)
         return outputs

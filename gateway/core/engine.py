@@ -205,11 +205,9 @@ class Engine:
         datagrams, effects = dispatcher.admitted(link, datagrams, now)
         at_link = self.client_table.on_link(link)
         for address, datagram in datagrams:
-            dispatched = dispatcher.dispatch(link, address, datagram, at_link.get(address), now)
-            if isinstance(dispatched, Reading):  # nearly always
-                effects += self._take(dispatched, now)
-            else:
-                effects += self._apply(dispatched, now)
+            session = at_link.get(address)
+            outputs = dispatcher.dispatch(link, address, datagram, session, now)
+            effects += self._apply(outputs, now)
         effects += dispatcher.ended(link)
         return effects
 

@@ -24,8 +24,8 @@ from functools import cached_property
 
 from gateway.core.alarm_names import AlarmName
 from gateway.core.engine import Engine
-from gateway.core.mqtt.session import UP
-from gateway.core.session.outbox import RELEASING, SAVING
+from gateway.core.mqtt.session import Phase
+from gateway.core.session.outbox import Stage
 from gateway.core.session.session import LISTENING, Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Reading, SubscribeTo
@@ -253,7 +253,7 @@ def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
 
 def _subscriptions(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     subscriptions = engine.upstream.subscriptions
-    if engine.upstream.phase is not UP:
+    if engine.upstream.phase is not Phase.UP:
         return
     packet_id = subscriptions.unanswered
     if packet_id is not None:
@@ -369,7 +369,7 @@ def _suback_waits_for(engine: Engine, asked: SubscribeTo) -> WaitsFor | None:
     cover = downlink.subscriptions.cover_of(asked.topic_filter)
     if cover is None or not downlink.pending.is_waiting(asked, cover):
         return WaitsFor.NOBODY
-    return WaitsFor.BROKER if engine.upstream.phase is UP else None
+    return WaitsFor.BROKER if engine.upstream.phase is Phase.UP else None
 
 
 def _of_messages(session: Session) -> Iterator[_Found]:
@@ -380,7 +380,7 @@ def _of_messages(session: Session) -> Iterator[_Found]:
             yield AlarmName.ANSWER_OVERDUE, "pingresp", mark, WaitsFor.NOBODY, "PINGRESP is owed"
         return
     current = outbound.outstanding
-    if current is not None and (current.stage is SAVING or current.stage is RELEASING):
+    if current is not None and (current.stage is Stage.SAVING or current.stage is Stage.RELEASING):
         what = "a message waits until it is saved"
         saved = (current.position, current.stage)
         yield AlarmName.DELIVERY_STALLED, "saving", saved, WaitsFor.STATE, what

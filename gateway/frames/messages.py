@@ -28,9 +28,6 @@ from gateway.frames.fields import (
 from gateway.frames.layout import OCTETS, SHORT_OCTETS_MAX, U8, U16, Layout, framed
 from gateway.frames.shapes import MessageIdOnly, NamesTopic, OnAir, ReplacesWillTopic, WithTail
 
-_NORMAL = TopicIdType.NORMAL
-
-
 # Finding a gateway (5.4.1 to 5.4.3)
 
 
@@ -217,7 +214,7 @@ class Publish(WithTail):
 
     def _flags(self) -> int:
         qos = self.qos
-        if self.topic_id_type is _NORMAL and 0 <= qos <= 2:  # nearly always
+        if self.topic_id_type is TopicIdType.NORMAL and 0 <= qos <= 2:  # nearly always
             return qos << QOS_SHIFT | (DUP if self.dup else 0) | (RETAIN if self.retain else 0)
         return FLAGS_OCTET[qos, self.retain, self.dup, self.topic_id_type]
 
@@ -331,7 +328,7 @@ class Suback(OnAir):
         return cls(topic_id, message_id, return_code, FLAGS_MEANING[flags][0])
 
     def body(self) -> bytes:
-        flags = FLAGS_OCTET[self.qos, False, False, _NORMAL]
+        flags = FLAGS_OCTET[self.qos, False, False, TopicIdType.NORMAL]
         return self.LAYOUT.pack(flags, self.topic_id, self.message_id, self.return_code)
 
 

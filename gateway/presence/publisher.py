@@ -28,7 +28,7 @@ from gateway.core.effects import (
 )
 from gateway.core.engine import Engine
 from gateway.core.events import Output
-from gateway.core.mqtt.session import UP
+from gateway.core.mqtt.session import Phase
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.queue import ONLINE, PresenceQueue
@@ -136,7 +136,7 @@ class PresencePublisher:
     def mark(self) -> int | None:
         """Of what is to be sent, and may be; None without any."""
         engine = self._engine
-        may_send = engine.upstream.phase is UP and not engine.is_congested
+        may_send = engine.upstream.phase is Phase.UP and not engine.is_congested
         return self._sent if may_send and self._queue.waiting else None
 
     # Time
@@ -150,7 +150,7 @@ class PresencePublisher:
     def beat(self, at: float) -> None:
         """Each BEAT_S: scan the next devices, and send what may go now."""
         upstream = self._engine.upstream
-        if upstream.phase is not UP:
+        if upstream.phase is not Phase.UP:
             return
         if self._queue.board is not None:
             self._queue.board.unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s

@@ -19,7 +19,7 @@ from hil.rig.line_framings import Kind, LineFraming
 from tests.support.pty_line import PtyLine
 
 MESSAGE_BYTES_MAX = 4096
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0
 FORWARDED, NODE_ID_BYTES = 0xFE, 2
 HEAD_BYTES = 3 + NODE_ID_BYTES
 

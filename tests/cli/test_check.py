@@ -1,8 +1,12 @@
 """`tidegate check`: 0 and ok, or 78 and everything that is wrong."""
 
+import argparse
 import json
 from pathlib import Path
 
+import pytest
+
+from gateway.cli.check import run
 from gateway.config import load
 from gateway.config.settings import host_name
 from tests.cli.tidegate import tidegate
@@ -101,3 +105,35 @@ def test_json_tells_settings_and_warnings_to_a_program(tmp_path: Path) -> None:
     assert shown["upstream.username"] == {"value": None, "origin": "default"}
     assert shown["udp.0.listen"] == {"value": "0.0.0.0:1883", "origin": "default"}
     assert shown["gateway.name"] == {"value": host_name(), "origin": "default"}
+
+
+def test_the_file_is_named_as_for_other_verbs_too(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[gateway]\nid = 3\n")
+    done = tidegate("check", "--config", "c.toml", folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+    done = tidegate("check", "c.toml", "--config", "c.toml", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "argument --config: not allowed with argument FILE" in done.stderr
+
+
+def test_without_a_file_it_is_that_of_the_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unnamed = argparse.Namespace(file=None, config=None, json=False, show=False)
+    assert run(unnamed, tmp_path / "c.toml") == 2
+    missing = f"which file? There is no {tmp_path / 'c.toml'}: `tidegate check FILE`\n"
+    assert capsys.readouterr().err == missing
+    (tmp_path / "c.toml").write_text("[gateway]\nid = 3\n")
+    assert run(unnamed, tmp_path / "c.toml") == 0
+
+
+def test_what_others_call_otherwise_is_named(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('[upstream]\nhost = "10.0.0.5"\nport = 1883\n[mqtt]\na = 1\n')
+    done = tidegate("check", "c.toml", folder=tmp_path)
+    by_url = 'unknown key, host, port and TLS are in upstream.url, as "mqtt://HOST:1883" or '
+    by_url += '"mqtts://HOST:8883"'
+    assert done.stderr.splitlines() == [
+        f"c.toml:2:1: upstream.host: {by_url}",
+        f"c.toml:3:1: upstream.port: {by_url}",
+        'c.toml:4:2: mqtt: unknown key, the broker is in [upstream], as url = "mqtt://HOST:1883"',
+    ]

@@ -18,7 +18,7 @@ from enum import Enum
 
 from gateway.core.engine import Engine
 from gateway.core.mqtt.session import Phase
-from gateway.core.session.outbox import RELEASING, SAVING
+from gateway.core.session.outbox import Stage
 from gateway.core.session.session import ABSENT, LISTENING, Session
 from gateway.core.state_records import ClientId, State
 from gateway.frames import Frame, Pingreq, Publish, Pubrel, Register
@@ -236,7 +236,7 @@ class LivenessWatch:
         for held in session.held:
             yield ("withheld", client_id, id(held)), DISK
         current = outbound.outstanding
-        if current is not None and current.stage in (SAVING, RELEASING):
+        if current is not None and current.stage in (Stage.SAVING, Stage.RELEASING):
             yield (current.stage.value, client_id, current.position), DISK
         elif session.state not in LISTENING or not session.is_address_validated:
             return
@@ -291,7 +291,7 @@ def _causes_of(engine: Engine, client_id: str, key: Key) -> frozenset[Cause] | N
     if name != READING:
         return DISK
     session = engine.sessions.get(ClientId(client_id))
-    reading = None if session is None else session.inbound._unacknowledged(message_id)
+    reading = None if session is None else (session.inbound._unacknowledged or {}).get(message_id)
     if reading is None:
         return ROOM
     if reading in engine.uplink.storing:

@@ -22,7 +22,7 @@ from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.qos_order import QosOrder
 from gateway.core.session.lifecycle import SessionLifecycle
 from gateway.core.session.outbound import Outbound
-from gateway.core.session.outbox import PUBCOMP, REGACK, Stage
+from gateway.core.session.outbox import Stage
 from gateway.core.session.session import Session
 from gateway.core.state_records import State
 from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
@@ -254,8 +254,8 @@ STANDSTILL_MUTANTS = (
         within=8,
     ),
     Mutant("the outbox ends with an acknowledgement", outbox_stops, LIVENESS, within=32),
-    Mutant("REGISTER is not repeated", not_repeated(REGACK), LIVENESS, within=64),
-    Mutant("PUBREL is not repeated", not_repeated(PUBCOMP), LIVENESS, within=250),
+    Mutant("REGISTER is not repeated", not_repeated(Stage.REGACK), LIVENESS, within=64),
+    Mutant("PUBREL is not repeated", not_repeated(Stage.PUBCOMP), LIVENESS, within=250),
     Mutant(
         "a commit of the state sets no timer for the next",
         commit_sets_no_alarm,

@@ -13,7 +13,7 @@ import mqtt5
 from gateway.admin.numbers import Cause
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
-from gateway.core.mqtt.session import UP
+from gateway.core.mqtt.session import Phase
 from gateway.core.session.options import SessionOptions
 from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.uplink import UplinkOptions
@@ -129,7 +129,7 @@ class WatchedGateway:
 
     def bring_broker_back(self) -> None:
         self.broker.start(Restart.KEPT)
-        while self.engine.upstream.phase is not UP:
+        while self.engine.upstream.phase is not Phase.UP:
             self.run(0.1)
 
     def _filter_packets(self) -> None:

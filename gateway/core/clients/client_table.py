@@ -12,7 +12,7 @@ and `TIMERS_SPARE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import inf
@@ -25,7 +25,6 @@ from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
 
-CACHED_MAX = 2000  # clients on a link whose sessions are in the processor's caches anyway
 TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
 ABSENT_LOOKS_MAX = 64  # of those that are absent for long, to find one whose place may be taken
 
@@ -47,29 +46,6 @@ class ClientTable:
     def on_link(self, link: int) -> dict[bytes, Session]:
         """The sessions of a link by address; the dictionary stays the same."""
         return self._by_address.setdefault(link, {})
-
-    def fetch(self, at_link: dict[bytes, Session], datagrams: Iterable[tuple[bytes, bytes]]) -> int:
-        """Look at what these are going to ask for, if they are readings; says how many have it all.
-
-        Of very many clients nothing is in the processor's caches, and a reading goes from place to
-        place, each known only by the one before. One client after the other, it waits for memory at
-        each; here one step is done for all, then the next, and the processor waits for many places
-        at the same time. Nothing is changed.
-        """
-        found: list[Session] = []
-        for address, _ in datagrams:
-            session = at_link.get(address)
-            if session is not None:
-                found.append(session)
-        for each in found:
-            each.reach(0)
-        for each in found:
-            each.reach(1)
-        sessions, reached = self.sessions, 0
-        for each in found:
-            if each.client_id in sessions and each.reach(2):
-                reached += 1
-        return reached
 
     def unvalidated_at(self, peer: Peer) -> Session | None:
         """The session that is said to be there."""

@@ -53,7 +53,7 @@ from gateway.core.events import (
     UnsubscribeFrom,
 )
 from gateway.core.message_expiry import Expiry, ExpiryClock
-from gateway.core.mqtt.session import UP, MqttSession
+from gateway.core.mqtt.session import MqttSession, Phase
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import ABSENT, LISTENING, Session
 from gateway.core.state_records import (
@@ -376,7 +376,7 @@ class Downlink:
         return cover
 
     def _is_up(self) -> bool:
-        return self._upstream.phase is UP
+        return self._upstream.phase is Phase.UP
 
     def _forget_unheard(self, topic_filter: str) -> list[Output]:
         """What nobody is subscribed to is no longer kept up to date, so it is not kept."""

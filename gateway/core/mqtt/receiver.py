@@ -36,13 +36,6 @@ class Verdict(Enum):
     HELD = "nothing: it is acknowledged once the first one is in good hands"
 
 
-# To find a member in its class costs ten times what a name does.
-NEW = Verdict.NEW
-COPY = Verdict.COPY
-KNOWN = Verdict.KNOWN
-HELD = Verdict.HELD
-
-
 class Receiver:
     def __init__(self, topic_prefix: str, subscriptions: Subscriber) -> None:
         self.connection = 0
@@ -82,8 +75,8 @@ class Receiver:
                 return publication, repeated
         # `site/#` matches `site` too, which is no topic of ours when `site/` is the prefix.
         if not topic.startswith(self._prefix) or len(topic) == len(self._prefix):
-            return publication, COPY
-        return publication, COPY if self._is_copy(received, publication) else NEW
+            return publication, Verdict.COPY
+        return publication, Verdict.COPY if self._is_copy(received, publication) else Verdict.NEW
 
     def release(self, packet_id: int) -> list[Output]:
         """PUBREL came; PUBCOMP follows once that is durable. An id that we do not know may be one
@@ -162,14 +155,14 @@ class Receiver:
         if known is not None and may_repeat and _are_alike(known, publication):
             known.connection = self.connection
             if not known.is_safe:
-                return HELD
+                return Verdict.HELD
             del self._open[packet_id]
-            return KNOWN
+            return Verdict.KNOWN
         if message.qos == 2:
             contents = contents_of(message.topic, message.payload, 2)
             unreleased = self._unreleased.get(packet_id)
             if unreleased is not None and unreleased.contents == contents:
-                return KNOWN
+                return Verdict.KNOWN
             identifiers = received.identifiers
             brought_by = identifiers[0] if identifiers and not publication.is_replay else 0
             self._unreleased[packet_id] = PacketRecord(packet_id, contents, brought_by)

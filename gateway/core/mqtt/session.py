@@ -78,7 +78,7 @@ from gateway.core.mqtt.codec import (
 from gateway.core.mqtt.options import PACKET_BYTES_MAX, RECEIVE_MAX, MqttOptions
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
+from gateway.core.mqtt.receiver import Receiver, Verdict
 from gateway.core.mqtt.subscriber import ENDS, Subscriber
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import PacketRecord
@@ -108,13 +108,6 @@ class Phase(Enum):
     UP = "up"
 
 
-# To find a member in its class costs ten times what a name does.
-CLOSED = Phase.CLOSED
-RECORDING = Phase.RECORDING
-CONNECTING = Phase.CONNECTING
-UP = Phase.UP
-
-
 class MqttSession:
     def __init__(
         self,
@@ -123,7 +116,7 @@ class MqttSession:
         pauses: ProcessPauses | None = None,
     ) -> None:
         topic_options = topic_options or OptionsByTopic(ReadingOptions())
-        self.phase = CLOSED
+        self.phase = Phase.CLOSED
         self.said = 0  # messages of the gateway's own
         self.caution = Caution(options.probe_s)
         self.publisher = Publisher(options, topic_options, pauses or ProcessPauses(), self.caution)
@@ -163,19 +156,19 @@ class MqttSession:
         self._has_ignored = False
         if not self.publisher.may_be_on_record():
             return self._connect(now)
-        self.phase = RECORDING
+        self.phase = Phase.RECORDING
         self._deadline_at = now + RECORD_S
         return [RecordConnect(ConnectRecorded(self._transport))]
 
     def connect(self, word: ConnectRecorded, now: float) -> list[Output]:
         """That we are about to is durable."""
-        if self.phase is not RECORDING or word.transport != self._transport:
+        if self.phase is not Phase.RECORDING or word.transport != self._transport:
             return []
         return self._connect(now)
 
     def _connect(self, now: float) -> list[Output]:
         options = self._options
-        self.phase = CONNECTING
+        self.phase = Phase.CONNECTING
         self._deadline_at = now + options.connack_timeout_s
         will = mqtt5.Will(
             options.presence_topic,
@@ -245,11 +238,11 @@ class MqttSession:
     def closed(self, now: float, *, by_broker: bool) -> list[Output]:
         """The transport is gone. `by_broker`: it ended it, perhaps for something that was sent."""
         outputs = self._look_for_cause(now, by_broker=by_broker)
-        if self.phase is CONNECTING:
+        if self.phase is Phase.CONNECTING:
             # The broker may have begun a new session for this CONNECT, and will call it present
             # when it answers the next one: it need not know what the old one had released.
             self.publisher.in_flight.unrelease()
-        self.phase = CLOSED
+        self.phase = Phase.CLOSED
         self._partial = b""
         self._skipped = None
         self._deadline_at = inf
@@ -260,14 +253,14 @@ class MqttSession:
 
     def _look_for_cause(self, now: float, *, by_broker: bool) -> list[Output]:
         caution, in_flight = self.caution, self.publisher.in_flight
-        readings = [] if self.phase is not UP else [each for _, each in in_flight.in_order()]
+        readings = [] if self.phase is not Phase.UP else [each for _, each in in_flight.in_order()]
         asks = caution.asks
         only = readings[0] if len(readings) == 1 and not asks else None
-        if self.phase is UP and by_broker and caution.alone is None:
+        if self.phase is Phase.UP and by_broker and caution.alone is None:
             self.subscriptions.ended_by_broker()
         verdict = caution.closed(
             now,
-            by_broker=by_broker and self.phase is UP,
+            by_broker=by_broker and self.phase is Phase.UP,
             only=only,
             is_unanswered=bool(readings or asks),
         )
@@ -313,7 +306,7 @@ class MqttSession:
         """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         """
-        if self.phase is not UP or self._is_own_blocked(topic):
+        if self.phase is not Phase.UP or self._is_own_blocked(topic):
             return []
         message = self._retained(topic, payload)
         if len(message.packet) > self.publisher.packet_bytes_max:
@@ -352,7 +345,7 @@ class MqttSession:
 
     def stop(self) -> list[Output]:
         """Send DISCONNECT: presence `offline`, then DISCONNECT, which discards the will."""
-        if self.phase is not UP:
+        if self.phase is not Phase.UP:
             return []
         return [self._presence(b"offline"), Transmit(mqtt5.DisconnectPacket().write())]
 
@@ -363,13 +356,13 @@ class MqttSession:
         been due meanwhile goes now. It also finds out whether the connection outlasted it.
         """
         is_answered = self._heard_at >= self._pinged_at
-        if self.phase is not UP or not is_answered or now + seconds < self.wake_at():
+        if self.phase is not Phase.UP or not is_answered or now + seconds < self.wake_at():
             return []
         self._pinged_at = now
         return [self.caution.ping()]
 
     def wake_at(self) -> float:
-        if self.phase is not UP:
+        if self.phase is not Phase.UP:
             return self._deadline_at
         ping_at = self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
         return min(ping_at, min(self.caution.wake_at(), self.publisher.paused_until))
@@ -378,9 +371,9 @@ class MqttSession:
         """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
         if now < self.wake_at():
             return []
-        if self.phase is RECORDING:
+        if self.phase is Phase.RECORDING:
             return self._connect(now)
-        if self.phase is not UP:
+        if self.phase is not Phase.UP:
             return self._drop(NO_CONNACK.format(seconds=self._options.connack_timeout_s), now)
         outputs: list[Output] = []
         if now >= self.publisher.paused_until:
@@ -403,12 +396,12 @@ class MqttSession:
     def _receive_packets(self, data: bytes, now: float, effects: list[Output]) -> int:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
-        while position < size and self.phase is not CLOSED:
+        while position < size and self.phase is not Phase.CLOSED:
             if self._skipped is not None:
                 position = self._read_over(self._skipped, position, size, effects)
                 continue
             receive_run = _RUN_RECEIVERS.get(data[position])
-            if receive_run is not None and self.phase is UP:
+            if receive_run is not None and self.phase is Phase.UP:
                 packet_ids = plain_answers(data, position)
                 if packet_ids:
                     effects += receive_run(self.publisher, packet_ids)
@@ -416,11 +409,11 @@ class MqttSession:
                     continue
             end = packet_end(data, position, self._options.packet_bytes_max)
             if end is None:
-                if self.phase is CONNECTING and data[position] != CONNACK:
+                if self.phase is Phase.CONNECTING and data[position] != CONNACK:
                     raise BadPacketError(no_connack_but(data[position:]))
                 return position
             if end < 0:
-                if self.phase is not UP:
+                if self.phase is not Phase.UP:
                     raise BadPacketError(f"a packet of {-end} bytes, more than we take")
                 self._skipped = publish_head(data, position, -end)
                 if self._skipped is None:
@@ -428,7 +421,7 @@ class MqttSession:
                 continue
             effects += self._receive_packet(data, position, end, now)
             position = end
-        return size if self.phase is CLOSED else position
+        return size if self.phase is Phase.CLOSED else position
 
     def _read_over(
         self, skipped: SkippedPublish, start: int, end: int, effects: list[Output]
@@ -450,7 +443,7 @@ class MqttSession:
         return start + taken
 
     def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Output]:
-        if self.phase is UP and data[start] >> 4 == PUBLISH >> 4:
+        if self.phase is Phase.UP and data[start] >> 4 == PUBLISH >> 4:
             received = plain_publication(data, start, end)
             if received is not None:
                 return self._received(received)
@@ -461,14 +454,18 @@ class MqttSession:
                     Dropped(Reason.BAD_TOPIC, None, detail),
                     *_receipt(unreadable.qos, unreadable.packet_id),
                 ]
-        if self.phase is CONNECTING and end - start == CONNACK_311_BYTES and data[start] == CONNACK:
+        if (
+            self.phase is Phase.CONNECTING
+            and end - start == CONNACK_311_BYTES
+            and data[start] == CONNACK
+        ):
             return self._drop(NO_MQTT_5.format(code=data[end - 1]), now)
         try:
             packet, self._codes, ignored = read_packet(
                 memoryview(data)[start:end], check_text=self._has_ignored
             )
         except BadPacketError:
-            if self.phase is CONNECTING and data[start] != CONNACK:
+            if self.phase is Phase.CONNECTING and data[start] != CONNACK:
                 raise BadPacketError(no_connack_but(data[start:])) from None
             raise
         receiver = _RECEIVERS[self.phase].get(type(packet))
@@ -496,7 +493,7 @@ class MqttSession:
             self._heed_refusal(code)
             reason = spoken("CONNACK", code, packet.reason_str, packet.server_reference)
             return [UpstreamRefused(reason), *self._drop(reason, now)]
-        self.phase = UP
+        self.phase = Phase.UP
         self._heard_at = self._pinged_at = now
         self._keep_alive_s = self._options.keep_alive_s
         if packet.server_keep_alive is not None:
@@ -546,11 +543,11 @@ class MqttSession:
         return effects
 
     def _answer(self, publication: Publication, verdict: Verdict) -> list[Output]:
-        if verdict is NEW:
+        if verdict is Verdict.NEW:
             return [publication]
-        if verdict is KNOWN:
+        if verdict is Verdict.KNOWN:
             return _receipt(publication.message.qos, publication.packet_id)
-        if verdict is HELD or not publication.message.qos:
+        if verdict is Verdict.HELD or not publication.message.qos:
             return []
         return self.keep(publication)
 
@@ -630,11 +627,11 @@ _Receiver = Callable[[MqttSession, Any, float], list[Output]]
 
 # What may come when; anything else is a protocol error (MQTT 5, 4.13).
 _RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
-    RECORDING: {},
-    CONNECTING: {
+    Phase.RECORDING: {},
+    Phase.CONNECTING: {
         mqtt5.ConnAckPacket: MqttSession._receive_connack,
     },
-    UP: {
+    Phase.UP: {
         mqtt5.PublishPacket: MqttSession._receive_publish,
         mqtt5.PubAckPacket: MqttSession._receive_puback,
         mqtt5.PubRecPacket: MqttSession._receive_pubrec,

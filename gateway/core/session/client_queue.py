@@ -19,13 +19,12 @@ from gateway.core.session.egress_budget import Egress
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.outbox import (
     NOWHERE,
-    PUBCOMP,
-    RELEASING,
     GivenUp,
     Outbox,
     Outstanding,
     Queued,
     SharedPositions,
+    Stage,
     cost_of,
     gone,
     let_go,
@@ -121,7 +120,7 @@ class ClientQueue(Egress):
         for queued in self.queue:
             if queued.message.qos and queued.position not in saved:
                 rows += saving(client_id, queued)
-        if current is not None and current.stage in (RELEASING, PUBCOMP):
+        if current is not None and current.stage in (Stage.RELEASING, Stage.PUBCOMP):
             received = row(client_id, current)
             received.is_released = True
             rows.append(Save(received))

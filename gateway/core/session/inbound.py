@@ -39,18 +39,12 @@ from gateway.core.session.topic_names import topic_name
 from gateway.core.session.topic_registry import TopicRegistry
 from gateway.core.state_records import ClientId, Exchanges
 from gateway.core.values import Peer, Reading, contents_of
-from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
-from gateway.frames.fields import FLAGS_MEANING
+from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Regack, Register, ReturnCode
 
 UNACKNOWLEDGED_MAX = 32
 RELEASES_MAX = 32
 HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of message id reuse)
 COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
-
-HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
-PUBREL_OCTETS = 4
-_PUBLISH = Publish.KIND
-_PUBREL = Pubrel.KIND
 
 
 class _Stage(Enum):
@@ -61,12 +55,6 @@ class _Stage(Enum):
     RELEASING = "PUBREL is being recorded"
 
 
-# To find a member in its class costs ten times what a name does.
-_UNRECORDED = _Stage.UNRECORDED
-_RECORDED = _Stage.RECORDED
-_RELEASING = _Stage.RELEASING
-
-
 @dataclass(slots=True)
 class _Exchange:
     contents: Contents
@@ -75,73 +63,20 @@ class _Exchange:
 
 class Inbound:
     __slots__ = (
-        "_awaiting_release", "_more", "_one", "_options", "_topics", "_unheard", "recent",
+        "_awaiting_release", "_options", "_topics", "_unacknowledged", "_unheard", "recent",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, options: SessionOptions) -> None:
         self._topics = topics
         self._options = options
-        # What is not acknowledged yet. Mostly it is one (the specification allows no more), and a
-        # dictionary for it is several places more in memory to look at, for each reading.
-        self._one: Reading | None = None
         # None where there is nothing: sleepers are many, and each empty dictionary is 64 bytes.
-        self._more: dict[int, Reading] | None = None
+        self._unacknowledged: dict[int, Reading] | None = None  # in the order in which they came
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
         self.recent: RecentReadings | None = None
 
     # From the client
-
-    def plain(self, datagram: bytes, client_id: ClientId, now: float) -> Reading | None:
-        """What nearly all datagrams are: PUBLISH with a reading that is new and may go on.
-
-        None for all others, with nothing done; they take the long way, by `receive`, to the same
-        result. No frame is made of this one, which halves its cost.
-        """
-        size = len(datagram)
-        if size < HEAD_OCTETS or datagram[0] != size or datagram[1] != _PUBLISH:
-            return None
-        topic_id, message_id = datagram[3] << 8 | datagram[4], datagram[5] << 8 | datagram[6]
-        qos, retain, dup, topic_id_type = FLAGS_MEANING[datagram[2]]
-        if qos < 0 or dup or self._awaiting_release:
-            return None
-        topic = self._topics.topic_of(topic_id, topic_id_type)
-        if topic is None or size - HEAD_OCTETS > self._options.payload_bytes_max:
-            return None
-        payload = datagram[HEAD_OCTETS:]
-        reading = Reading(
-            client_id=client_id,
-            topic=topic,
-            payload=payload,
-            qos=qos,
-            retain=retain,
-            topic_id=topic_id,
-            message_id=message_id,
-            received_at=now,
-        )
-        if qos:
-            recent = self.recent
-            if recent is not None and recent.find(message_id) is not None:
-                return None
-            if self._one is None and self._more is None:
-                self._one = reading
-            elif self._unacknowledged(message_id) is not None or self._is_full:
-                return None
-            else:
-                self._await(reading)
-        return reading
-
-    def plain_release(
-        self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Output] | None:
-        """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
-        if datagram[0] != PUBREL_OCTETS or datagram[1] != _PUBREL or not self._awaiting_release:
-            return None
-        message_id = datagram[2] << 8 | datagram[3]
-        if message_id not in self._awaiting_release:
-            return None
-        return self.receive_pubrel(message_id, client_id, peer, now)
 
     def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)
@@ -164,16 +99,16 @@ class Inbound:
             received_at=now,
         )
         if qos > 0:
-            recent = self.recent
+            recent, waiting = self.recent, self._unacknowledged
             if (
-                self._unacknowledged(message_id) is not None
+                (waiting is not None and message_id in waiting)
                 or (recent is not None and recent.find(message_id) is not None)
                 or self._awaiting_release
             ):
                 answer = self._repeated(frame, reading, peer)
                 if answer is not None:
                     return [Dropped(Reason.REPEATED, client_id), *answer]
-            if self._is_full:
+            if waiting is not None and len(waiting) >= UNACKNOWLEDGED_MAX:
                 code = ReturnCode.CONGESTION
                 return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
             self._await(reading)
@@ -197,11 +132,11 @@ class Inbound:
     ) -> list[Output]:
         """PUBREL ends the exchange; an unknown one is answered too, its PUBCOMP was lost."""
         exchange = (self._awaiting_release or {}).get(message_id)
-        if exchange is None or exchange.stage is _UNRECORDED:
+        if exchange is None or exchange.stage is _Stage.UNRECORDED:
             return self.released(message_id, peer, now)
-        if exchange.stage is _RELEASING:
+        if exchange.stage is _Stage.RELEASING:
             return []  # answered when it is recorded
-        exchange.stage = _RELEASING
+        exchange.stage = _Stage.RELEASING
         return [RecordRelease(client_id, message_id, ReleaseRecorded(client_id, message_id))]
 
     def released(self, message_id: int, peer: Peer, now: float) -> list[Output]:
@@ -217,21 +152,14 @@ class Inbound:
 
     # From the session
 
-    def reach(self, step: int) -> bool:
-        """`Session.reach`, from here."""
-        recent, topics = self.recent, self._topics
-        if step == 0 or recent is None:
-            return recent is not None and topics is not None
-        oldest = recent.oldest
-        return topics.first_id > 0 and oldest is not None and oldest.until > 0
-
     def rest(self, now: float) -> None:
         """Give back what is outdated, and what dictionaries keep free for a next entry: sleepers
         are many, and for long.
 
         A plain copy would be as large as the dictionary ever was.
         """
-        self._more = dict((self._more or {}).items()) or None
+        if self._unacknowledged is not None:
+            self._unacknowledged = dict(self._unacknowledged.items())
         if self.recent is not None:
             self.recent = self.recent.at(now)
 
@@ -248,13 +176,13 @@ class Inbound:
         return [
             RecordRelease(client_id, message_id)
             for message_id, exchange in (self._awaiting_release or {}).items()
-            if exchange.stage is not _UNRECORDED
+            if exchange.stage is not _Stage.UNRECORDED
         ]
 
     def restore(self, exchanges: Exchanges, now: float) -> None:
         """What a previous run knew of this client's readings."""
         self._awaiting_release = {
-            message_id: _Exchange(contents, _RECORDED)
+            message_id: _Exchange(contents, _Stage.RECORDED)
             for message_id, contents in exchanges.unreleased[-RELEASES_MAX:]
         } or None
         for message_id, contents, age_s in exchanges.recent[-RECENT_MAX:]:
@@ -298,55 +226,37 @@ class Inbound:
         """Readings whose client still waits for their acknowledgement, as they came, at most
         `UNACKNOWLEDGED_MAX`.
         """
-        one = [] if self._one is None else [self._one]
-        return one if self._more is None else [*one, *self._more.values()]
+        return list((self._unacknowledged or {}).values())
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is owed for a reading, nor expected of the client."""
-        return self._one is None and self._more is None and self._awaiting_release is None
+        return self._unacknowledged is None and self._awaiting_release is None
 
     def is_releasing(self, message_id: int) -> bool:
         """Whether PUBCOMP for this waits for the journal."""
         exchange = (self._awaiting_release or {}).get(message_id)
-        return exchange is not None and exchange.stage is _RELEASING
+        return exchange is not None and exchange.stage is _Stage.RELEASING
 
     @property
     def releasing(self) -> object | None:
         """The oldest exchange whose PUBCOMP waits for the journal."""
         waiting = self._awaiting_release or {}
-        return next((one for one in waiting.values() if one.stage is _RELEASING), None)
-
-    @property
-    def _is_full(self) -> bool:
-        more = 0 if self._more is None else len(self._more)
-        return (self._one is not None) + more >= UNACKNOWLEDGED_MAX
-
-    def _unacknowledged(self, message_id: int) -> Reading | None:
-        if self._one is not None and self._one.message_id == message_id:
-            return self._one
-        return None if self._more is None else self._more.get(message_id)
+        return next((one for one in waiting.values() if one.stage is _Stage.RELEASING), None)
 
     def _await(self, reading: Reading) -> None:
-        """Behind all others, though the place of the first may be free again."""
-        if self._more is not None:
-            self._more[reading.message_id] = reading
-        elif self._one is None:
-            self._one = reading
-        else:
-            self._more = {reading.message_id: reading}
+        if self._unacknowledged is None:
+            self._unacknowledged = {}
+        self._unacknowledged[reading.message_id] = reading
 
     def _take_from_unacknowledged(self, reading: Reading) -> bool:
         """Whether it was there."""
-        if self._one is reading:
-            self._one = None
-            return True
-        message_id, more = reading.message_id, self._more
-        if more is None or more.get(message_id) is not reading:
+        waiting = self._unacknowledged
+        if waiting is None or waiting.get(reading.message_id) is not reading:
             return False
-        del more[message_id]
-        if not more:
-            self._more = None
+        del waiting[reading.message_id]
+        if not waiting:
+            self._unacknowledged = None
         return True
 
     # What was here before
@@ -354,7 +264,7 @@ class Inbound:
     def _repeated(self, frame: Publish, reading: Reading, peer: Peer) -> list[Output] | None:
         """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
-        before = self._unacknowledged(message_id)
+        before = (self._unacknowledged or {}).get(message_id)
         if before is not None:
             self._take_from_unheard(message_id)
             if _is_copy_of(_contents(before), reading):
@@ -399,7 +309,7 @@ class Inbound:
             oldest = next(iter(waiting))
             del waiting[oldest]
             effects.append(RecordRelease(reading.client_id, oldest))
-        stage = _RECORDED if reading.record >= 0 else _UNRECORDED
+        stage = _Stage.RECORDED if reading.record >= 0 else _Stage.UNRECORDED
         waiting[message_id] = _Exchange(contents, stage)
         return effects
 

@@ -52,11 +52,6 @@ from gateway.core.session.options import SessionOptions
 from gateway.core.session.outbox import (
     MESSAGE_IDS,
     NOWHERE,
-    PUBCOMP,
-    RECEIPT,
-    REGACK,
-    RELEASING,
-    SAVING,
     GivenUp,
     Outbox,
     Outstanding,
@@ -86,9 +81,6 @@ from gateway.frames import (
 )
 
 AHEAD_MAX = 0x4000
-PUBACK_OCTETS = 7
-_PUBACK = Puback.KIND
-_ACCEPTED = int(ReturnCode.ACCEPTED)
 ROUNDS_MAX = 3
 # Ids of so many messages before the next one may be those of copies on their way.
 RECENT_IDS = 16
@@ -225,12 +217,12 @@ class Outbound(ClientQueue):
         """The topic id that this acknowledgement of the message is to have, if it can be one."""
         if isinstance(frame, Puback):
             return None if current.reference is None else current.reference[1]
-        return self._topics.number(current.message.topic) if current.stage is REGACK else None
+        return self._topics.number(current.message.topic) if current.stage is Stage.REGACK else None
 
     def receive_regack(
         self, frame: Regack, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
-        current = self._current(REGACK, self._acknowledged_id(frame))
+        current = self._current(Stage.REGACK, self._acknowledged_id(frame))
         if current is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "REGACK")]
         topic = current.message.topic
@@ -243,21 +235,6 @@ class Outbound(ClientQueue):
         detail = f"REGACK {frame.return_code} for {topic!r}"
         dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
         return [dropped, *self._finish(client_id, peer, now)]
-
-    def plain_puback(self, datagram: bytes, client_id: ClientId) -> list[Output] | None:
-        """The client has the message under way, and no other waits; None for all else, with
-        nothing done.
-        """
-        if datagram[0] != PUBACK_OCTETS or datagram[1] != _PUBACK or self._outbox:
-            return None
-        if datagram[6] != _ACCEPTED:
-            return None
-        current = self._published(datagram[4] << 8 | datagram[5], 1)
-        if current is None:
-            return None
-        self.outstanding = None
-        self.due_at = None
-        return gone(client_id, current)
 
     def receive_puback(
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float
@@ -278,12 +255,12 @@ class Outbound(ClientQueue):
             return [Send(peer, Pubrel(message_id)), *self._finish(client_id, peer, now)]
         current = self._published(message_id, 2)
         if current is None:
-            is_recorded_yet = self._current(RELEASING, message_id) is None
+            is_recorded_yet = self._current(Stage.RELEASING, message_id) is None
             # A previous run sent it, and that the ones before it are done with was lost with the
             # power: it is told in its turn, or it would come a second time.
             waits = self._outbox is not None and self._outbox.has(message_id, self._restored_to)
             return [Send(peer, Pubrel(message_id))] if is_recorded_yet and not waits else []
-        current.stage = RELEASING
+        current.stage = Stage.RELEASING
         current.tries = 0
         if self._is_listening:
             self.due_at = inf
@@ -297,7 +274,7 @@ class Outbound(ClientQueue):
     def receive_pubcomp(
         self, message_id: int, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
-        if self._current(PUBCOMP, message_id) is None:
+        if self._current(Stage.PUBCOMP, message_id) is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBCOMP")]
         return self._finish(client_id, peer, now)
 
@@ -350,13 +327,18 @@ class Outbound(ClientQueue):
     def client_heard(self, at: float, *, is_here: bool) -> None:
         """The client was heard then; `is_here`: where it may have heard of a number as well."""
         current = self.outstanding
-        if current is not None and current.ends_round(at) and is_here and current.stage is REGACK:
+        if (
+            current is not None
+            and current.ends_round(at)
+            and is_here
+            and current.stage is Stage.REGACK
+        ):
             self._topics.register(current.message.topic)
 
     def topic_told(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """The client has heard of a number otherwise: what waits for REGACK of it goes on."""
         current = self.outstanding
-        if current is None or current.stage is not REGACK or not self._is_listening:
+        if current is None or current.stage is not Stage.REGACK or not self._is_listening:
             return []
         if self._topics.reference(current.message.topic) is None:
             return []
@@ -366,7 +348,7 @@ class Outbound(ClientQueue):
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
         """The next one, in its place."""
-        if current.stage is REGACK:
+        if current.stage is Stage.REGACK:
             self._topics.refuse(current.message.topic)  # the next one on it would wait as long
         if self.given_up is None:
             self.given_up = GivenUp()
@@ -381,15 +363,15 @@ class Outbound(ClientQueue):
         current = self.outstanding
         if current is None or current.position != position:
             return []
-        if news.is_released and current.stage is RELEASING:
-            current.stage = PUBCOMP
+        if news.is_released and current.stage is Stage.RELEASING:
+            current.stage = Stage.PUBCOMP
             current.since = now
             if self._is_listening:
                 self.due_at = now + self._options.retry_after_s
             return [Send(peer, Pubrel(current.message_id))]
-        if current.stage is not SAVING:
+        if current.stage is not Stage.SAVING:
             return []
-        current.stage = REGACK  # or what `_publish` finds
+        current.stage = Stage.REGACK  # or what `_publish` finds
         return self._go_on_with(current, news.client_id, peer, now) if self._is_listening else []
 
     def restore(
@@ -412,7 +394,7 @@ class Outbound(ClientQueue):
             is_first = self.outstanding is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None, now)
-                current.stage = PUBCOMP if each.is_released else RECEIPT
+                current.stage = Stage.PUBCOMP if each.is_released else Stage.RECEIPT
                 current.reference = self._topics.reference(each.topic)
                 continue
             if self._outbox is None:
@@ -431,7 +413,7 @@ class Outbound(ClientQueue):
         """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
         detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
         refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
-        current = self._current(RECEIPT, self._acknowledged_id(frame))
+        current = self._current(Stage.RECEIPT, self._acknowledged_id(frame))
         if current is None and frame.message_id != 0:
             return [Dropped(Reason.OUT_OF_TURN, client_id, detail)]
         if current is None:  # QoS 0, which is not kept
@@ -532,10 +514,10 @@ class Outbound(ClientQueue):
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
     ) -> list[Output]:
         """Send, perhaps once more, what the message under way waits for."""
-        if current.stage is RELEASING or current.stage is SAVING:
+        if current.stage is Stage.RELEASING or current.stage is Stage.SAVING:
             self.due_at = inf
             return []
-        if current.stage is not PUBCOMP:
+        if current.stage is not Stage.PUBCOMP:
             return self._publish(current, client_id, peer, now)
         self.due_at = now + self._options.retry_after_s
         if not self._may_send(PUBREL_BYTES):
@@ -574,7 +556,7 @@ class Outbound(ClientQueue):
             fresh = self._topics.take_fresh(client_id)
             if fresh:
                 return fresh + self._save_first(current, client_id)
-            current.stage = REGACK
+            current.stage = Stage.REGACK
             if not self._may_send(register_bytes(message.topic)):
                 return self._ask(peer, now)
             return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
@@ -585,7 +567,7 @@ class Outbound(ClientQueue):
         if message.qos == 0:
             sent = Send(peer, publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
-        current.stage = RECEIPT
+        current.stage = Stage.RECEIPT
         current.reference = reference
         frame = publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = current.is_under_way = True
@@ -601,11 +583,11 @@ class Outbound(ClientQueue):
         topic = current.message.topic
         if kind is not TopicIdType.NORMAL or not self._may_ask(register_bytes(topic)):
             return self._ask(peer, now)
-        current.stage = REGACK
+        current.stage = Stage.REGACK
         return [Send(peer, Register(topic_id, current.message_id, topic.encode()))]
 
     def _save_first(self, current: Outstanding, client_id: ClientId) -> list[Output]:
-        current.stage = SAVING
+        current.stage = Stage.SAVING
         self.due_at = inf
         return [WhenSaved([DeliverySaved(client_id, current.position, is_released=False)])]
 
@@ -636,7 +618,7 @@ class Outbound(ClientQueue):
         current = self.outstanding
         if current is None or current.message_id != message_id or current.message.qos != qos:
             return None
-        is_received = current.stage is RELEASING or current.stage is PUBCOMP
+        is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
         return current if current.published and not is_received else None
 
 

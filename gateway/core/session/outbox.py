@@ -43,14 +43,6 @@ class Stage(Enum):
     PUBCOMP = "PUBCOMP"
 
 
-# To find a member in its class costs ten times what a name does.
-SAVING = Stage.SAVING
-REGACK = Stage.REGACK
-RECEIPT = Stage.RECEIPT
-RELEASING = Stage.RELEASING
-PUBCOMP = Stage.PUBCOMP
-
-
 @dataclass(slots=True)
 class Queued:
     """A message in its place; `arrived` counts what becomes of it."""
@@ -69,7 +61,7 @@ class Outstanding:
     position: int
     message_id: int
     publication: Publication | None = None
-    stage: Stage = REGACK
+    stage: Stage = Stage.REGACK
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
     is_under_way: bool = False  # it went out in this run
     tries: int = 0  # repeats since the client was last heard about it
@@ -86,12 +78,12 @@ class Outstanding:
         """
         if self.message.expiry is None or self.is_under_way:
             return False
-        is_received = self.stage is RELEASING or self.stage is PUBCOMP
+        is_received = self.stage is Stage.RELEASING or self.stage is Stage.PUBCOMP
         return not is_received and self.message.expiry.is_over(now)
 
     def is_unanswered(self, now: float, patience_s: float) -> bool:
         """Whether all its repeats have had their time, however often the client asked meanwhile."""
-        waits_for_disk = self.stage is SAVING or self.stage is RELEASING
+        waits_for_disk = self.stage is Stage.SAVING or self.stage is Stage.RELEASING
         return not waits_for_disk and now >= self.since + patience_s
 
     def spend(self, heard_at: float) -> bool:
@@ -137,7 +129,7 @@ class GivenUp:
 
     def add(self, client_id: ClientId, current: Outstanding) -> Dropped:
         """What it has received (PUBREC) is not lost by it, and not counted."""
-        is_received = current.stage is RELEASING or current.stage is PUBCOMP
+        is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
         self.count += 1
         self.last_topic = current.message.topic
         return Dropped(

@@ -22,11 +22,9 @@ from typing import Any
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Send
 from gateway.core.events import Output, UnsubscribeFrom
-from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
 from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
-from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
@@ -62,8 +60,6 @@ from gateway.frames import (
 CONNECT_HEAD_BYTES = 6
 NAMES_IF_SCARCE = 16  # topic names of a client, as many as nearly all sensors have
 FEW_READINGS = 4  # at QoS 1 and 2; those of QoS 0 are not counted
-# Asked of every datagram: to find a member in its class costs ten times what a name does.
-_ACTIVE = State.ACTIVE
 
 
 class Session(SessionLifecycle):
@@ -73,37 +69,11 @@ class Session(SessionLifecycle):
 
     # From the client
 
-    def plain(self, datagram: bytes, now: float) -> Reading | None:
-        """A new reading in a datagram as nearly all are; None for `receive`, with nothing done."""
-        if self.state is not _ACTIVE:
-            return None
-        reading = self.inbound.plain(datagram, self.client_id, now)
-        if reading is not None:
-            self.last_received_at = now
-        return reading
-
-    def plain_answer(self, datagram: bytes, now: float) -> list[Output] | None:
-        """What a PUBREL or a PUBACK as nearly all are brings; None for `receive`, with nothing
-        done. No timer comes nearer by it.
-        """
-        if self.state is not _ACTIVE:
-            return None
-        size = len(datagram)
-        if size == PUBREL_OCTETS:
-            effects = self.inbound.plain_release(datagram, self.client_id, self.peer, now)
-        elif size == PUBACK_OCTETS:
-            effects = self.outbound.plain_puback(datagram, self.client_id)
-        else:
-            return None
-        if effects is not None:
-            self.last_received_at = now
-        return effects
-
     def receive(self, frame: Frame, now: float) -> list[Output]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.last_received_at = now
         state = self.state
-        if type(frame) is Publish and state is _ACTIVE:
+        if type(frame) is Publish and state is State.ACTIVE:
             return self.inbound.receive(frame, self.client_id, self.peer, now)
         if state is State.CONNECTING:
             return self._receive_connecting(frame, now)
@@ -119,7 +89,7 @@ class Session(SessionLifecycle):
         scarce; nothing for a name that has its number already.
         """
         name = text(frame.topic_name)
-        if self.state is not _ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
+        if self.state is not State.ACTIVE or len(self._topics) < NAMES_IF_SCARCE or name is None:
             return []
         if self._topics.has(name):
             return []
@@ -196,16 +166,6 @@ class Session(SessionLifecycle):
         return self.state is State.ASLEEP and not self._options.queues_qos_0_for_sleepers
 
     # From the engine
-
-    def reach(self, step: int) -> bool:
-        """Look at what a reading asks for, so many steps from here; whether it is there.
-
-        See `ClientTable.fetch`. A name of its own for each, as that touches the thing itself.
-        """
-        if step:
-            return self.inbound.reach(step - 1)
-        peer, client_id, inbound = self.peer, self.client_id, self.inbound
-        return peer is not None and client_id is not None and inbound is not None
 
     def kept(self, news: DeliverySaved, now: float) -> list[Output]:
         """What a message to this client waited for is durable."""

@@ -52,11 +52,6 @@ class Announced(Enum):
     UNWANTED = "the number, and it refused it"
 
 
-# Asked of every message: to find a member in its class costs ten times what a name does.
-_NORMAL = TopicIdType.NORMAL
-_NUMBER = Announced.NUMBER
-
-
 @dataclass(slots=True)
 class Topic:
     name: str
@@ -223,7 +218,7 @@ class TopicRegistry:
 
     def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
         """The name behind what a PUBLISH carries, or None where there is none."""
-        if topic_id_type is _NORMAL:
+        if topic_id_type is TopicIdType.NORMAL:
             topic = self._at(topic_id)
             return None if topic is None else topic.name
         if topic_id_type is TopicIdType.PREDEFINED:
@@ -265,9 +260,9 @@ class TopicRegistry:
         if self._spelled is not None and name in self._spelled:
             return self._spelled[name]
         topic = self._find(name)
-        if topic is None or topic.reported is not _NUMBER:
+        if topic is None or topic.reported is not Announced.NUMBER:
             return None
-        return _NORMAL, topic.topic_id
+        return TopicIdType.NORMAL, topic.topic_id
 
     def number(self, name: str) -> int | None:
         """The number of a name, given now if it has none; None when the table is full."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from gateway.app.service.own_process import Scheduling
 from gateway.frames import SearchGw, encode
 from hil.rig.gateway import GatewayProcess
 from tests.support.waiting import until
@@ -94,13 +97,31 @@ def test_the_operator_may_leave_it_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheduling", ["auto", "batch"])
-def test_who_starts_it_under_another_policy_has_decided(tmp_path: Path, scheduling: str) -> None:
-    chrt = shutil.which("chrt")
-    assert chrt is not None, "chrt is a part of util-linux, which every Linux has"
-    prefix = (chrt, "--idle", "0")
-    with running(tmp_path, prefix=prefix, scheduling=scheduling) as gateway:
-        flood(gateway)
-        assert policies(gateway) == {os.SCHED_IDLE}
+def test_another_policy_that_it_is_started_with_stays(
+    monkeypatch: pytest.MonkeyPatch, scheduling: str
+) -> None:
+    """Not by a process under SCHED_IDLE: beside others it has hardly any time to start."""
+    changed: list[int] = []
+    processor_s = count(0.0, 1.0)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_IDLE)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _thread, policy, _: changed.append(policy))
+    monkeypatch.setattr(time, "process_time", lambda: next(processor_s))
+    scheduling_of_ours = Scheduling(scheduling)
+    for _ in range(3):
+        scheduling_of_ours.beat()
+    for thread in threading.enumerate():
+        if thread.name == "policy":
+            thread.join()
+    assert changed == []
+
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_OTHER)
+    others = Scheduling(scheduling)
+    for _ in range(3):
+        others.beat()
+    for thread in threading.enumerate():
+        if thread.name == "policy":
+            thread.join()
+    assert set(changed) == {os.SCHED_BATCH}
 
 
 def test_where_that_is_forbidden_it_runs_all_the_same(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from gateway.core.events import (
     SubscriptionGranted,
 )
 from gateway.core.mqtt.caution import SHORT_MAX, Key, Suspicion
-from gateway.core.mqtt.session import UP, MqttSession
+from gateway.core.mqtt.session import MqttSession, Phase
 from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import (
     new_reading,
@@ -159,7 +159,7 @@ class EndingBroker:
 
     def answer(self) -> bool:
         """Read one packet; False if there is none or the connection has ended."""
-        if not self._wire or self.session.phase is not UP:
+        if not self._wire or self.session.phase is not Phase.UP:
             return False
         packet = self._wire.popleft()
         self.read.append(packet)
@@ -216,7 +216,7 @@ class EndingBroker:
 
     def wake(self, until: float) -> None:
         """Time passes, within the connection."""
-        while self.session.phase is UP and self.session.wake_at() <= until:
+        while self.session.phase is Phase.UP and self.session.wake_at() <= until:
             self.now = max(self.now, self.session.wake_at())
             self.take(self.session.handle_time(self.now))
             self.run()
@@ -225,13 +225,13 @@ class EndingBroker:
     def finish(self, connections_max: int = CONNECTIONS_MAX) -> None:
         """Connect as often as it takes until all that waits has found its end."""
         for _ in range(connections_max):
-            if self.session.phase is not UP:
+            if self.session.phase is not Phase.UP:
                 self.now += RECONNECT_S
                 self.connect(session_present=self.connections > 0)
             self.run()
-            if self.session.phase is UP:
+            if self.session.phase is Phase.UP:
                 self.wake(self.now + 5.0)
-            if self.session.phase is UP and self.is_done:
+            if self.session.phase is Phase.UP and self.is_done:
                 return
         raise AssertionError(f"not done after {self.connections} connections: {self.left()}")
 

@@ -12,7 +12,7 @@ from gateway.core.liveness import WaitsFor, owed
 from gateway.core.mqtt.caution import PATIENCE_S
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.publisher import PAUSE_S, PAUSE_S_MAX
-from gateway.core.mqtt.session import CLOSED, UP
+from gateway.core.mqtt.session import Phase
 from gateway.core.state_records import FilterDeleted
 from tests.core.mqtt.broker_side import connected, only, puback, suback
 from tests.core.mqtt.ending_broker import (
@@ -114,7 +114,7 @@ def test_a_broker_whose_receive_maximum_was_exceeded_gets_half_from_then_on() ->
         windows.append(broker.session.publisher.in_flight.window)
         broker.publish(reading("t", client=f"s{len(windows)}"))
         broker.receive(disconnect(0x93))
-        assert broker.session.phase is CLOSED
+        assert broker.session.phase is Phase.CLOSED
     assert windows == [10, 5, 2, 1, 1]
     assert broker.session.caution.suspects == {}
 
@@ -218,7 +218,7 @@ def test_an_oversized_publish_is_read_over_and_acknowledged_in_whatever_pieces_i
     assert "'big' from the broker" in dropped[0].detail
     broker.take(answers)
     assert len(broker.acknowledged) == 1, "what comes between is read"
-    assert broker.session.phase is UP
+    assert broker.session.phase is Phase.UP
 
 
 def test_the_rest_of_an_oversized_publish_is_forgotten_with_its_connection() -> None:
@@ -228,7 +228,7 @@ def test_the_rest_of_an_oversized_publish_is_forgotten_with_its_connection() -> 
     broker.end(by_broker=False)
     connected(broker.session, 2.0)
     broker.take(broker.session.receive(suback(65001, 0), 2.0))
-    assert broker.session.phase is UP
+    assert broker.session.phase is Phase.UP
 
 
 @pytest.mark.parametrize(
@@ -243,14 +243,14 @@ def test_what_is_too_large_and_no_publish_ends_the_connection(data: bytes) -> No
     broker = EndingBroker(changed={"packet_bytes_max": 1000})
     broker.connect()
     broker.receive(data)
-    assert broker.session.phase is CLOSED
+    assert broker.session.phase is Phase.CLOSED
 
 
 def test_a_packet_too_large_in_place_of_connack_ends_the_connection() -> None:
     broker = EndingBroker(changed={"packet_bytes_max": 1000})
     broker.take(broker.session.opened(0.0))
     broker.receive(oversized(0))
-    assert broker.session.phase is CLOSED
+    assert broker.session.phase is Phase.CLOSED
 
 
 # A broker that does not answer
@@ -293,7 +293,7 @@ def test_a_refusal_of_mqtt_3_in_the_form_of_mqtt_5_is_one() -> None:
     broker.receive(bytes.fromhex("20 03 00 01 00"))
     (drop,) = [each for each in broker.news if isinstance(each, DropUpstream)]
     assert "does not speak MQTT 5" in drop.reason
-    assert broker.session.phase is CLOSED
+    assert broker.session.phase is Phase.CLOSED
 
 
 def test_a_ping_before_what_goes_alone_is_owed_by_the_broker() -> None:

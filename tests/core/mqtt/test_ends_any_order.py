@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.mqtt.session import CLOSED
+from gateway.core.mqtt.session import Phase
 from gateway.core.values import Reading
 from tests.core.mqtt.ending_broker import EndingBroker, filters, reading, topics
 
@@ -143,7 +143,7 @@ class Story:
                     broker.answer()
             case "wake", seconds:
                 broker.wake(broker.now + seconds)
-            case "connect", session_present if broker.session.phase is CLOSED:
+            case "connect", session_present if broker.session.phase is Phase.CLOSED:
                 broker.now += 1.0
                 broker.connect(session_present=session_present)
             case "break", False:

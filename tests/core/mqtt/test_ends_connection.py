@@ -20,7 +20,7 @@ from gateway.core.mqtt.caution import (
     own_filter_key,
 )
 from gateway.core.mqtt.publisher import HELD_MAX
-from gateway.core.mqtt.session import UP, MqttSession
+from gateway.core.mqtt.session import MqttSession, Phase
 from gateway.core.mqtt.subscriber import FILTERS_PER_PACKET_MAX
 from gateway.core.state_records import FilterDeleted
 from gateway.core.topic_options import OptionsByTopic, ReadingOptions
@@ -58,7 +58,7 @@ def test_a_reading_that_ends_the_connection_is_set_aside_and_the_others_get_thro
     broker.connect()
     broker.publish(*good[:10], bad, *good[10:])
     while broker.left():
-        if broker.session.phase is not UP:
+        if broker.session.phase is not Phase.UP:
             broker.connect(session_present=present)
         broker.run()
     assert broker.set_aside == [bad]
@@ -71,7 +71,7 @@ def test_a_reading_of_qos_0_is_found_when_everything_goes_alone_with_a_ping() ->
     good = [reading(f"good/{number}", client=f"s{number}") for number in range(5)]
     broker.connect()
     for number in range(20):
-        if broker.session.phase is not UP:
+        if broker.session.phase is not Phase.UP:
             broker.connect(session_present=True)
         broker.publish(reading("bad", 0, client="s9", payload=b"%d" % number), *good)
         broker.run()
@@ -570,7 +570,7 @@ def test_an_own_topic_that_ends_the_connection_is_blocked_the_first_time_it_goes
     broker = EndingBroker(topics("tidegate/gh/diagnostics"))
     broker.connect()
     for _ in range(10):
-        if broker.session.phase is not UP:
+        if broker.session.phase is not Phase.UP:
             broker.connect(session_present=True)
         broker.run()
         if broker.session.own_messages_max != 0:
@@ -635,7 +635,7 @@ def test_the_topic_that_the_gateway_listens_to_is_found_and_refused_as_a_filter_
     broker.connect(session_present=True)
     assert broker.filters_refused == [BIRTH], "as long as it is blocked"
     broker.run()
-    assert broker.session.phase is UP
+    assert broker.session.phase is Phase.UP
     broker.ends_for = filters()
     broker.end(by_broker=False)
     broker.now += BLOCK_S

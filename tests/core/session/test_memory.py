@@ -79,5 +79,5 @@ def test_a_sleeper_costs_less_than_1_5_kib_whatever_it_did_before() -> None:
     asleep = bytes_of(asleep_after_a_day_of_readings, SESSIONS_WITH_HISTORY)
     assert asleep < 1536
     awake = bytes_of(after_a_day_of_readings, SESSIONS_WITH_HISTORY)
-    assert awake < 1536, "it keeps no dictionary, for one reading at a time or for recent ones"
+    assert awake < 1536, "recent readings are no dictionary, which is larger"
     assert asleep < awake - 32, "those that are outdated are given back"

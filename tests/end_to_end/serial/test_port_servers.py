@@ -74,8 +74,13 @@ async def answering(greeting: bytes) -> AsyncIterator[int]:
         writer.write(greeting)
         await writer.drain()
 
-    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    try:
         yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for writer in greeted:  # since Python 3.12 the end of a server waits for theirs
+            writer.close()
 
 
 DONT_COM_PORT = b"\xff\xfe\x2c"
