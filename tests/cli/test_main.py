@@ -92,7 +92,7 @@ def test_a_verb_stands_in_the_module_of_its_name(verb: Verb) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("fly",), ("check",), ("--fly",), ("check", "a", "b"), ("run", "--log-level", "loud")],
+    [(), ("fly",), ("restore",), ("--fly",), ("check", "a", "b"), ("run", "--log-level", "loud")],
 )
 def test_wrong_usage_is_2_and_says_how_it_is_used(
     arguments: tuple[str, ...], tmp_path: Path
