@@ -38,8 +38,8 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 from tests.support.notices import Listener
+from tests.support.scripted_client import u16
 from tests.support.waiting import until
 
 Note = Callable[[str], None]

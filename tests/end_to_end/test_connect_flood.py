@@ -32,8 +32,8 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.test_robustness import GROWTH_BYTES_MAX, Air
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
+from tests.support.scripted_client import framed, u16
 
 MEMBERS = 100
 ROUND_S = 0.1  # each member publishes once in each

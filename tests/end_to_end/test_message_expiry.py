@@ -24,7 +24,7 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.restart.restarting import gets
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
+from tests.support.scripted_client import u16
 
 EXPIRY_S = 2
 

@@ -31,7 +31,7 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.under_load import Count, Field
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
+from tests.support.scripted_client import u16
 
 QUICK = "reconnect_delay_s_min = 0.05\n"
 # Acknowledged is then what the broker has, and nothing else.

@@ -22,7 +22,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import framed
+from tests.support.scripted_client import framed
 
 CONFIG = """\
 [predefined_topics]

@@ -41,7 +41,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, u16
+from tests.support.scripted_client import framed, u16
 
 Form = Callable[[int, bytes], bytes]
 

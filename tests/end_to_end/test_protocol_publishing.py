@@ -34,7 +34,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import u16
+from tests.support.scripted_client import u16
 
 CONFIG = """
 [predefined_topics]

@@ -30,7 +30,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, sensor, u16
+from tests.support.scripted_client import framed, sensor, u16
 
 
 def listening_ports(gateway: GatewayProcess, count: int) -> list[tuple[str, int]]:

@@ -32,7 +32,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
+from tests.support.scripted_client import u16
 
 CONFIG = """
 [predefined_topics]

@@ -40,7 +40,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
+from tests.support.scripted_client import u16
 
 
 @pytest.fixture(scope="module")

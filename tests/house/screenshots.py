@@ -26,7 +26,7 @@ from gateway.cli.sensors.sensor_link import SensorLink
 from tests.admin.web.browser import DESKTOP, PHONE, Scheme, opened, why_not
 from tests.admin.web.served import Served, served
 from tests.admin.web.test_live import sign_in
-from tests.support.hand_written_sensor import sensor
+from tests.support.scripted_client import sensor
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 NAMES = ("bees", "cellar", "compost", "greenhouse-1", "greenhouse-2", "meadow", "pond", "tank")

@@ -27,7 +27,7 @@ from tests.end_to_end.restart.restarting import (
     restart,
 )
 from tests.support.application import application, delivery_tag
-from tests.support.hand_written_sensor import u16
+from tests.support.scripted_client import u16
 
 # QoS 2 from a sensor, cut at each of its stages
 

@@ -32,7 +32,6 @@ from tests.end_to_end.on_air import (
 from tests.end_to_end.restart.conftest import CONFIG
 from tests.end_to_end.restart.restarting import begin_again, gets
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 from tests.support.revision_before import (
     EARLY_REVISION,
     LATE_REVISION,
@@ -42,6 +41,7 @@ from tests.support.revision_before import (
     unpack_before,
     why_not,
 )
+from tests.support.scripted_client import u16
 
 ASLEEP_S = 600
 HALF_WAY = 700  # a message id

@@ -11,8 +11,8 @@ from gateway.transports.serial.port import REOPEN_S_MAX
 from hil.rig.gateway import GatewayProcess
 from hil.rig.line_framings import Kind
 from tests.end_to_end.on_air import Node, fresh
-from tests.support.hand_written_sensor import Wire
 from tests.support.pty_line import PtyLine
+from tests.support.scripted_client import Wire
 
 TIMEOUT_S = 20.0
 NO_UDP = '[[udp]]\nlisten = ""\n'
