@@ -24,12 +24,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, u16
 from tests.bench import part
 from tests.bench.gateway_process import DEFAULT_COMMAND, GatewayProcess
 from tests.bench.measurement import MeasurementError
 from tests.bench.table import NOTHING, Table, number
 from tests.support.resident import resident_bytes
-from tests.support.scripted_client import framed, u16
 
 CONNECT, CONNACK, REGISTER, REGACK = 0x04, 0x05, 0x0A, 0x0B
 SUBSCRIBE, SUBACK, PINGREQ, PINGRESP, DISCONNECT = 0x12, 0x13, 0x16, 0x17, 0x18

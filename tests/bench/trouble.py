@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import BlockingClient
 from tests.bench.gateway_process import GatewayProcess
 from tests.bench.measurement import MeasurementError
-from tests.support.scripted_client import BlockingClient
 
 # Of traffic before the broker goes, and after it is back.
 HEALTHY_S = 1.0

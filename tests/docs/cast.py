@@ -16,7 +16,7 @@ import tty
 from pathlib import Path
 
 from hil.rig.line_framings import Hdlc
-from tests.support.scripted_client import PINGREQ, BlockingClient, framed, u16
+from hil.rig.scripted_client import PINGREQ, BlockingClient, framed, u16
 
 GATEWAY_PORT = 1883
 CONFIGURATION = Path("/etc/tidegate/config.toml")

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 
 import aioudp
 
+from hil.rig.scripted_client import Wire
 from tests.end_to_end.on_air import Node, fresh
-from tests.support.scripted_client import Wire
 
 
 class Bridge:

@@ -18,7 +18,7 @@ import aioudp
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.support.scripted_client import ScriptedClient, framed, u16
+from hil.rig.scripted_client import ScriptedClient, framed, u16
 
 CONNECT, CONNACK, WILLTOPICREQ, WILLTOPIC, WILLMSGREQ, WILLMSG = range(0x04, 0x0A)
 REGISTER, REGACK, PUBLISH, PUBACK, PUBCOMP, PUBREC, PUBREL = range(0x0A, 0x11)

@@ -16,11 +16,11 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import DISCONNECT, Node, node, serving, story
 from tests.support.application import application
 from tests.support.home_assistant import objections
 from tests.support.notices import Listener
-from tests.support.scripted_client import u16
 
 GATEWAY = "homeassistant/device/tidegate_under-test/config"
 TANK = "homeassistant/device/tidegate_under-test_2ftank/config"

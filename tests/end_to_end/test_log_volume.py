@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.support.scripted_client import ScriptedClient, sensor, u16
+from hil.rig.scripted_client import ScriptedClient, sensor, u16
 
 OPERATING = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
 TIMES = 10

@@ -17,6 +17,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, u16
 from tests.end_to_end.on_air import (
     PINGREQ,
     PINGRESP,
@@ -29,7 +30,6 @@ from tests.end_to_end.on_air import (
 from tests.end_to_end.test_robustness import Air
 from tests.support.application import application, heard
 from tests.support.resident import resident_bytes
-from tests.support.scripted_client import framed, u16
 
 P99_S_MAX = 0.05
 PAUSE_S = 0.001  # between two sensors: the machine is shared with the hostile host

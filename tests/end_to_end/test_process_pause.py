@@ -21,6 +21,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.scripted_client import BlockingClient, framed, u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     DISCONNECT,
@@ -34,7 +35,6 @@ from tests.end_to_end.on_air import (
     node,
 )
 from tests.support.application import application, heard
-from tests.support.scripted_client import BlockingClient, framed, u16
 
 KEEP_ALIVE_S = 1  # supervised with half of it as tolerance
 PING_EVERY_S = 0.3

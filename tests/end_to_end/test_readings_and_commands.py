@@ -8,9 +8,9 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import sensor
 from tests.support.application import application, delivery_tag, heard
 from tests.support.samples import named
-from tests.support.scripted_client import sensor
 
 RETAIN = 0x10
 PAYLOADS = [

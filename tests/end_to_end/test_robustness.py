@@ -11,6 +11,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import BlockingClient, framed, u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CLEAN,
@@ -32,7 +33,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.support.application import application, heard
 from tests.support.resident import resident_bytes
-from tests.support.scripted_client import BlockingClient, framed, u16
 
 GREEDY = 4
 GROWTH_BYTES_MAX = 10 << 20

@@ -13,9 +13,9 @@ import pytest
 
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.examples import EXAMPLES, REPOSITORY
 from tests.support.application import application, heard
-from tests.support.scripted_client import ScriptedClient, sensor
 
 PROGRAM = EXAMPLES / "embedding" / "small_gateway.py"
 TRIES, TRY_S = 20, 1.0

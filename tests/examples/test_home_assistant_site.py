@@ -17,10 +17,10 @@ import pytest
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.examples import EXAMPLES
 from tests.examples.typed import shell_blocks, typed
 from tests.support.pty_line import PtyLine
-from tests.support.scripted_client import ScriptedClient, sensor
 
 FILE = EXAMPLES / "home_assistant.toml"
 PASSWORD = "tide and ebb"

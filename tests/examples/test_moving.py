@@ -13,9 +13,9 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.examples.typed import shell_blocks, typed
 from tests.support.application import application, delivery_tag, heard
-from tests.support.scripted_client import ScriptedClient, sensor
 
 NOWHERE = "mqtt://127.0.0.1:1"
 BACKUP, START, CONTAINER, EXPORT = shell_blocks("moving.md")

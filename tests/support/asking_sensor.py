@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.frames import Connect, Frame, Publish, TopicIdType, decode, encode
-from tests.support.scripted_client import BlockingClient
+from hil.rig.scripted_client import BlockingClient
 
 ANSWER_S = 3.0
 

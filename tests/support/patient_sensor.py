@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.support.scripted_client import (
+from hil.rig.scripted_client import (
     CLEAN,
     CONNACK,
     CONNECT,

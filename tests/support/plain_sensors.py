@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from tests.support.scripted_client import BlockingClient
+from hil.rig.scripted_client import BlockingClient
 
 RETRY_S = 0.5
 GIVE_UP_S = 120.0

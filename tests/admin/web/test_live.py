@@ -20,11 +20,11 @@ import serial  # type: ignore[import-untyped]
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import free_tcp_port
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.admin.web.browser import DESKTOP, PHONE, needs_browser, opened
 from tests.admin.web.served import PASSWORD, Served, served
 from tests.support.application import application, heard
 from tests.support.pty_line import PtyLine
-from tests.support.scripted_client import ScriptedClient, sensor
 from tests.support.waited import waited_s
 
 if TYPE_CHECKING:

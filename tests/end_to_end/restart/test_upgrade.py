@@ -15,6 +15,7 @@ from gateway.app.exit_codes import ExitCode
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     DISCONNECT,
     PINGREQ,
@@ -41,7 +42,6 @@ from tests.support.revision_before import (
     unpack_before,
     why_not,
 )
-from tests.support.scripted_client import u16
 
 ASLEEP_S = 600
 HALF_WAY = 700  # a message id

@@ -10,9 +10,9 @@ from pathlib import Path
 from gateway.transports.serial.port import REOPEN_S_MAX
 from hil.rig.gateway import GatewayProcess
 from hil.rig.line_framings import Kind
+from hil.rig.scripted_client import Wire
 from tests.end_to_end.on_air import Node, fresh
 from tests.support.pty_line import PtyLine
-from tests.support.scripted_client import Wire
 
 TIMEOUT_S = 20.0
 NO_UDP = '[[udp]]\nlisten = ""\n'

@@ -1,4 +1,4 @@
-"""The MQTT-SN client of the tests: it does what a script says, and nothing else.
+"""The MQTT-SN client of tests and of `hil/boards/python`: it does what a script says.
 
 It knows nothing of our codec. What it sends and expects is written byte by byte, as in the
 specification's tables, so that a mistake in `gateway.frames` cannot hide behind the same mistake
@@ -137,7 +137,8 @@ class ScriptedClient(Script):
         await self._connection.send(framed(kind, body))
 
     async def hear(self) -> tuple[int, bytes]:
-        return opened(await asyncio.wait_for(self._connection.recv(), ANSWER_TIMEOUT_S))
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            return opened(await self._connection.recv())
 
     async def ask(self, kind: int, body: bytes, answer: int) -> bytes:
         """Send something, and expect this kind of answer next, or behind a PUBLISH that is repeated
