@@ -24,11 +24,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, u16
 from tests.bench import part
 from tests.bench.gateway_process import DEFAULT_COMMAND, GatewayProcess
 from tests.bench.measurement import MeasurementError
 from tests.bench.table import NOTHING, Table, number
-from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
 
 CONNECT, CONNACK, REGISTER, REGACK = 0x04, 0x05, 0x0A, 0x0B

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiomqtt
 import mqtt5
 
+from hil.rig.scripted_client import u16
 from tests.brokers.broker import SITE, Broker
 from tests.brokers.site import PAYLOAD_BYTES_MAX, Site
 from tests.end_to_end.on_air import (
@@ -38,7 +39,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 from tests.support.notices import Listener
 from tests.support.waiting import until
 

@@ -29,7 +29,6 @@ from gateway.cli.sensors.client_effects import (
     Retransmitted,
 )
 from gateway.cli.sensors.sensor import Published, Refused, Unreadable
-from gateway.frames import Pubrel
 
 
 def a_view(sensors: int = 2) -> Seen:
@@ -130,7 +129,7 @@ def test_a_reading_that_was_acknowledged_and_did_not_arrive_is_missing() -> None
 
 def test_retransmissions_reconnects_and_unreadable_datagrams_are_counted() -> None:
     seen = a_view()
-    seen.sensor_event("sensor-1", Retransmitted(Pubrel(1)))
+    seen.sensor_event("sensor-1", Retransmitted())
     (notice,) = seen.sensor_event("sensor-1", ConversationEnded(EndReason.SILENCE))
     assert notice == Notice("sensor-1", "connects again: no answer")
     (notice,) = seen.sensor_event("sensor-1", Unreadable("length byte is 0"))

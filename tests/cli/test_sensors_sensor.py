@@ -24,7 +24,17 @@ from gateway.cli.sensors.sensor import (
     interval_in,
     printable,
 )
-from gateway.frames import Connack, Connect, Disconnect, Puback, Publish, Regack, Suback
+from gateway.frames import (
+    Connack,
+    Connect,
+    Disconnect,
+    Puback,
+    Publish,
+    Regack,
+    Suback,
+    decode,
+    encode,
+)
 
 UNIX_OFFSET_S = 1_700_000_000.0
 
@@ -36,14 +46,16 @@ def a_sensor(seed: int = 1, qos: int = 1) -> SimulatedSensor:
 def a_running_sensor() -> SimulatedSensor:
     """Its first reading, taken at 10.0, is acknowledged; topic id 6 is for commands."""
     sensor = a_sensor()
+    sensor.client.engine.message_id = 0
     sensor.start(now=10.0)
-    for answer in (Connack(0), Regack(5, 1, 0), Suback(6, 2, 0, qos=1), Puback(5, 3, 0)):
-        sensor.receive(answer, now=10.0)
+    for answer in (Connack(0), Suback(6, 1, 0, qos=1), Regack(5, 2, 0), Puback(5, 3, 0)):
+        sensor.receive(encode(answer), now=10.0)
+    assert not sensor.client.has_readings
     return sensor
 
 
 def packs_in(news: list[News]) -> list[senml.Pack]:
-    frames = [item.frame for item in news if isinstance(item, Send)]
+    frames = [decode(item.datagram) for item in news if isinstance(item, Send)]
     return [senml.decode(frame.payload) for frame in frames if isinstance(frame, Publish)]
 
 
@@ -52,11 +64,11 @@ def packs_in(news: list[News]) -> list[senml.Pack]:
 
 def test_it_measures_when_the_conversation_is_complete_and_not_before() -> None:
     sensor = a_sensor()
-    assert sensor.start(now=10.0) == [Send(Connect(b"sensor-1", 60))]
-    sensor.receive(Connack(0), now=10.0)
-    sensor.receive(Regack(5, 1, 0), now=10.0)
-    news = sensor.receive(Suback(6, 2, 0, qos=1), now=10.5)
-    assert Published() in news
+    sensor.client.engine.message_id = 0
+    assert sensor.start(now=10.0) == [Send(encode(Connect(b"sensor-1", 60)))]
+    sensor.receive(encode(Connack(0)), now=10.0)
+    assert Published() in sensor.receive(encode(Suback(6, 1, 0, qos=1)), now=10.5)
+    news = sensor.receive(encode(Regack(5, 2, 0)), now=10.6)
     assert [pack.time_s for pack in packs_in(news)] == [UNIX_OFFSET_S + 10.5]
 
 
@@ -107,9 +119,9 @@ def test_what_it_measures_stays_plausible_for_a_day() -> None:
 
 def test_a_command_changes_the_interval_and_is_reported_at_once() -> None:
     sensor = a_running_sensor()
-    news = sensor.receive(Publish(6, 9, b"2.5", qos=1), now=10.1)
+    news = sensor.receive(encode(Publish(6, 9, b"2.5", qos=1)), now=10.1)
     assert Obeyed(2.5) in news
-    assert Send(Puback(6, 9, 0)) in news
+    assert Send(encode(Puback(6, 9, 0))) in news
     assert [pack.value("interval") for pack in packs_in(news)] == [2.5]
     assert sensor.measure_at == pytest.approx(12.6)
 
@@ -120,7 +132,7 @@ def test_a_command_changes_the_interval_and_is_reported_at_once() -> None:
 def test_a_command_that_is_no_interval_is_refused_and_changes_nothing(payload: bytes) -> None:
     sensor = a_running_sensor()
     due = sensor.measure_at
-    news = sensor.receive(Publish(6, 9, payload, qos=1), now=10.1)
+    news = sensor.receive(encode(Publish(6, 9, payload, qos=1)), now=10.1)
     assert [item for item in news if isinstance(item, Refused)]
     assert packs_in(news) == []
     assert (sensor.interval_s, sensor.measure_at) == (1.0, due)
@@ -144,7 +156,7 @@ def test_what_a_stranger_sent_is_shown_without_control_characters() -> None:
 
 def test_after_stop_it_leaves_and_measures_no_more() -> None:
     sensor = a_running_sensor()
-    assert sensor.stop(now=20.0) == [Send(Disconnect())]
+    assert sensor.stop(now=20.0) == [Send(encode(Disconnect()))]
     news = sensor.handle_time(now=21.0)
     assert Published() not in news
     assert not [item for item in news if isinstance(item, Acknowledged)]

@@ -32,9 +32,9 @@ from gateway.frames import (
     WillTopicUpd,
     encode,
 )
+from hil.rig.scripted_client import framed
 from tests.conformance.matrix import TYPE_NAMED, Outcome
 from tests.support.engine_bench import UPSTREAM
-from tests.support.hand_written_sensor import framed
 from tests.support.state_bench import StateBench
 
 STATES = (

@@ -9,7 +9,6 @@ import os
 import pty
 import select
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,45 +16,19 @@ import tty
 from pathlib import Path
 
 from hil.rig.line_framings import Hdlc
-from tests.support.hand_written_sensor import framed, opened, u16
+from hil.rig.scripted_client import PINGREQ, BlockingClient, framed, u16
 
-GATEWAY = ("127.0.0.1", 1883)
-CONNECT, CONNACK, WILLTOPICREQ, PUBLISH, PUBACK, SUBSCRIBE, SUBACK, DISCONNECT = (
-    0x04, 0x05, 0x06, 0x0C, 0x0D, 0x12, 0x13, 0x18,
-)  # fmt: skip
-REGISTER, REGACK, PINGREQ = 0x0A, 0x0B, 0x16
+GATEWAY_PORT = 1883
 CONFIGURATION = Path("/etc/tidegate/config.toml")
 SECRET = Path("/etc/tidegate/admin.password")
 PORT = Path("/dev/ttyUSB0")
 TANK_SLEEPS_S = 16  # and is lost half as long afterwards
 
 
-class Sensor:
+class Sensor(BlockingClient):
     def __init__(self, name: str, *, is_clean: bool = False) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.settimeout(30)
-        self._socket.connect(GATEWAY)
-        self._ask(CONNECT, bytes((4 * is_clean, 1)) + u16(600) + name.encode(), CONNACK)
-
-    def listen(self, topic: str) -> None:
-        self._ask(SUBSCRIBE, b"\x20" + u16(1) + topic.encode(), SUBACK)
-
-    def publish(self, topic: str, payload: bytes) -> None:
-        number = self._ask(REGISTER, u16(0) + u16(2) + topic.encode(), REGACK)[:2]
-        self._ask(PUBLISH, b"\x20" + number + u16(3) + payload, PUBACK)
-
-    def sleep(self, duration_s: int) -> None:
-        self._ask(DISCONNECT, u16(duration_s), DISCONNECT)
-
-    def leave(self) -> None:
-        self._ask(DISCONNECT, b"", DISCONNECT)
-
-    def _ask(self, kind: int, body: bytes, answer: int) -> bytes:
-        self._socket.send(framed(kind, body))
-        while True:
-            heard, content = opened(self._socket.recv(2048))
-            if heard == answer:
-                return content
+        super().__init__(GATEWAY_PORT, name, timeout_s=30)
+        self.does(self.connecting(clean=is_clean, keep_alive_s=600))
 
 
 def clients() -> None:
@@ -63,10 +36,10 @@ def clients() -> None:
     for name, asleep_s in (("greenhouse-1", 0), ("greenhouse-2", 900), ("well", 1)):
         sensor = Sensor(name)
         if asleep_s:
-            sensor.listen(f"{name}/set")
-            sensor.sleep(asleep_s)
+            sensor.does(sensor.subscribing(f"{name}/set".encode(), qos=1))
+            sensor.does(sensor.leaving(asleep_s))
     tank = Sensor("tank")
-    tank.sleep(TANK_SLEEPS_S)
+    tank.does(tank.leaving(TANK_SLEEPS_S))
     for name, count in (("greenhouse-2", 2), ("well", 1)):
         for _ in range(count):
             subprocess.run(["mosquitto_pub", "-q", "1", "-t", f"{name}/set", "-m", "1"], check=True)
@@ -76,8 +49,9 @@ def clients() -> None:
 def aside() -> None:
     """A reading that the gateway has acknowledged and the broker will refuse."""
     pump = Sensor("pump-3", is_clean=True)
-    pump.publish("pumps/3/x", b"21.5")
-    pump.leave()
+    topic_id = pump.does(pump.registering("pumps/3/x"))
+    pump.does(pump.publishing(topic_id, b"21.5", qos=1))
+    pump.does(pump.leaving())
 
 
 def serial() -> None:

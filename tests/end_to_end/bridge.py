@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 
 import aioudp
 
+from hil.rig.scripted_client import Wire
 from tests.end_to_end.on_air import Node, fresh
-from tests.support.hand_written_sensor import Wire
 
 
 class Bridge:
@@ -23,10 +23,7 @@ class Bridge:
         self._heard: defaultdict[bytes, deque[bytes]] = defaultdict(deque)
 
     def node(self, node_id: bytes, client_id: str | None = None) -> Node:
-        client_id = fresh() if client_id is None else client_id
-        made = Node(_Radio(self, node_id), client_id)
-        made.client_id = client_id
-        return made
+        return Node(_Radio(self, node_id), fresh() if client_id is None else client_id)
 
     async def send(self, node_id: bytes, message: bytes, control: int = 0) -> None:
         await self._wire.send(bytes((3 + len(node_id), 0xFE, control)) + node_id + message)

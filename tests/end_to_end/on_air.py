@@ -18,7 +18,7 @@ import aioudp
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.support.hand_written_sensor import HandWrittenSensor, framed, u16
+from hil.rig.scripted_client import ScriptedClient, framed, u16
 
 CONNECT, CONNACK, WILLTOPICREQ, WILLTOPIC, WILLMSGREQ, WILLMSG = range(0x04, 0x0A)
 REGISTER, REGACK, PUBLISH, PUBACK, PUBCOMP, PUBREC, PUBREL = range(0x0A, 0x11)
@@ -67,10 +67,9 @@ def long_form(kind: int, body: bytes) -> bytes:
     return b"\x01" + u16(len(body) + 4) + bytes((kind,)) + body
 
 
-class Node(HandWrittenSensor):
+class Node(ScriptedClient):
     """A sensor that may also misbehave."""
 
-    client_id: str
     host: str
 
     async def send(self, datagram: bytes) -> None:
@@ -136,7 +135,7 @@ async def node(
     from_host = _fresh_host(towards=host) if from_host is None else from_host
     async with aioudp.connect(host, port, local_addr=(from_host, 0)) as connection:
         made = Node(connection, client_id)
-        made.client_id, made.host = client_id, from_host
+        made.host = from_host
         yield made
 
 

@@ -18,12 +18,12 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.scripted_client import PUBLISH, framed, u16
 from hil.rig.witness import Witness, witnessing
 from tests.brokers.tap import Connection, Tap, Verdict
 from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import assert_untroubled, node
-from tests.support.hand_written_sensor import framed, u16
-from tests.support.patient_sensor import PUBLISH, PatientSensor, SensorError, patient_sensor
+from tests.support.patient_sensor import PatientSensor, SensorError, patient_sensor
 
 # The waits of the configuration's defaults, which those of tests are not.
 WAITS = "reconnect_delay_s_min = 0.5\n"

@@ -20,6 +20,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, u16
 from tests.end_to_end.on_air import (
     PINGREQ,
     PINGRESP,
@@ -32,7 +33,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.test_robustness import GROWTH_BYTES_MAX, Air
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
 
 MEMBERS = 100

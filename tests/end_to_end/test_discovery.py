@@ -15,8 +15,8 @@ import pytest
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import framed, u16
 from tests.end_to_end.on_air import assert_untroubled
-from tests.support.hand_written_sensor import framed, u16
 from tests.support.multicast import Group, Seeker, group_on_loopback, ipv6_group
 
 ADVERTISE, SEARCHGW, GWINFO, CONNECT, CONNACK, PUBLISH, PINGREQ = 0, 1, 2, 4, 5, 0x0C, 0x16

@@ -236,10 +236,10 @@ def test_a_card_that_died_is_sent_when_it_can_be_read_again(tmp_path: Path) -> N
 def test_a_spoilt_log_of_the_state_is_told_with_the_sensors(tmp_path: Path) -> None:
     with Mosquitto() as broker, GatewayProcess(tmp_path, broker.url, CONFIG) as gateway:
         gateway.wait_until_connected()
-        for name in (b"first", b"second", b"third"):
+        for name in ("first", "second", "third"):
             with AskingSensor(gateway.port, name) as sensor:
                 assert isinstance(sensor.connect(clean=False), Connack)
-                assert isinstance(sensor.ask(Subscribe(1, b"cmd/x", 1)), Suback)
+                assert isinstance(sensor.ask_for(Subscribe(1, b"cmd/x", 1)), Suback)
         gateway.kill()
         log = tmp_path / "state" / "state.db-wal"
         octets = bytearray(log.read_bytes())

@@ -43,7 +43,7 @@ class Scene:
             case Puback(return_code=code):
                 return code == ReturnCode.ACCEPTED
             case Pubrec(message_id=message_id):
-                assert self.sensor.ask(Pubrel(message_id)) is not None
+                assert self.sensor.ask_for(Pubrel(message_id)) is not None
                 return True
             case other:
                 raise AssertionError(f"{other} is no answer")
@@ -73,7 +73,7 @@ def scene(
     with Mosquitto() as broker, ExitStack() as ends:
         gateway = ends.enter_context(GatewayProcess(folder, broker.url, CONFIG, prefix=prefix))
         gateway.wait_until_connected()
-        sensor = ends.enter_context(AskingSensor(gateway.port, b"sensor"))
+        sensor = ends.enter_context(AskingSensor(gateway.port, "sensor"))
         assert isinstance(sensor.connect(), Connack)
         broker.stop()
         gateway.wait_for_log(r"broker \S+ unreachable")
@@ -92,7 +92,7 @@ def test_nothing_is_acknowledged_into_a_removed_folder(tmp_path: Path) -> None:
         # The broker alone acknowledges from now on.
         found.broker.start()
         found.gateway.wait_until_connected()
-        with AskingSensor(found.gateway.port, b"other") as other:
+        with AskingSensor(found.gateway.port, "other") as other:
             assert isinstance(other.connect(), Connack)
             until(lambda: isinstance(other.publish(1), Puback), 10.0)
 

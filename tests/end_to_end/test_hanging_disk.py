@@ -63,7 +63,7 @@ def held(folder: Path, broker: Mosquitto) -> Iterator[tuple[GatewayProcess, Aski
     gateway = GatewayProcess(folder, broker.url, CONFIG, command=held_by(hold))
     with gateway:
         gateway.wait_until_connected()
-        with AskingSensor(gateway.port, b"sensor") as sensor:
+        with AskingSensor(gateway.port, "sensor") as sensor:
             assert isinstance(sensor.connect(), Connack)
             assert isinstance(sensor.publish(1), Puback)
             hold.touch()
@@ -78,7 +78,7 @@ def test_while_the_disk_hangs_the_broker_alone_acknowledges(
 ) -> None:
     with held(tmp_path, broker) as (gateway, sensor, hold):
         serves_without_the_disk(gateway, sensor, 20)
-        with AskingSensor(gateway.port, b"new") as new:
+        with AskingSensor(gateway.port, "new") as new:
             # Its session is to last, but cannot be saved; it is answered from memory.
             assert isinstance(new.connect(clean=False), Connack)
             assert isinstance(new.publish(1), Puback)
@@ -99,7 +99,7 @@ def test_sigterm_ends_it_while_the_disk_hangs_and_nothing_acknowledged_is_lost(
 ) -> None:
     with held(tmp_path, broker) as (gateway, sensor, hold):
         assert sensor.publish(2, 0.3) is None
-        with AskingSensor(gateway.port, b"new") as new:
+        with AskingSensor(gateway.port, "new") as new:
             assert isinstance(new.connect(clean=False), Connack)
         began = time.monotonic()
         assert gateway.stop() == 0
@@ -129,13 +129,13 @@ def test_a_frozen_file_system_stops_no_sensor(tmp_path: Path, broker: Mosquitto)
         gateway.log_path = tmp_path / "gateway.log"
         with gateway:
             gateway.wait_until_connected()
-            with AskingSensor(gateway.port, b"sensor") as sensor:
+            with AskingSensor(gateway.port, "sensor") as sensor:
                 assert isinstance(sensor.connect(), Connack)
                 assert isinstance(sensor.publish(1), Puback)
                 freeze(disk)
                 try:
                     serves_without_the_disk(gateway, sensor, 20)
-                    with AskingSensor(gateway.port, b"new") as new:
+                    with AskingSensor(gateway.port, "new") as new:
                         assert isinstance(new.connect(), Connack)
                         assert new.publish(2, 0.3) is None
                     serves_without_the_disk(gateway, sensor, 20)

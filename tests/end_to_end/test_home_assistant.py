@@ -16,9 +16,9 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import DISCONNECT, Node, node, serving, story
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
 from tests.support.home_assistant import objections
 from tests.support.notices import Listener
 

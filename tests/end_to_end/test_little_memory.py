@@ -38,8 +38,8 @@ def test_new_sensors_are_refused_while_memory_is_scarce_and_others_served(tmp_pa
     ):
         gateway.wait_until_connected()
         with (
-            AskingSensor(gateway.port, b"known") as known,
-            AskingSensor(gateway.port, b"new") as new,
+            AskingSensor(gateway.port, "known") as known,
+            AskingSensor(gateway.port, "new") as new,
         ):
             assert known.connect() == Connack(ReturnCode.ACCEPTED)
             assert isinstance(known.publish(1), Puback)

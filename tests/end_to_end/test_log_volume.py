@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.support.hand_written_sensor import HandWrittenSensor, sensor, u16
+from hil.rig.scripted_client import ScriptedClient, sensor, u16
 
 OPERATING = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
 TIMES = 10
@@ -22,13 +22,13 @@ def documented() -> dict[str, int]:
     return {what: int(lines) for what, lines in rows}
 
 
-async def stays_connected(one: HandWrittenSensor) -> None:
+async def stays_connected(one: ScriptedClient) -> None:
     topic = await one.register("sensors/one")
     for _ in range(TIMES):
         await one.publish(topic, PUBLISHES, qos=1)
 
 
-async def sleeps(one: HandWrittenSensor) -> None:
+async def sleeps(one: ScriptedClient) -> None:
     topic = await one.register("sensors/one")
     await one.ask(DISCONNECT, u16(60), DISCONNECT)
     for _ in range(TIMES):
@@ -38,7 +38,7 @@ async def sleeps(one: HandWrittenSensor) -> None:
         await one.ask(DISCONNECT, u16(60), DISCONNECT)
 
 
-async def connects_each_time(one: HandWrittenSensor) -> None:
+async def connects_each_time(one: ScriptedClient) -> None:
     for _ in range(TIMES):
         await one.ask(DISCONNECT, b"", DISCONNECT)
         await one.connect()
@@ -46,7 +46,7 @@ async def connects_each_time(one: HandWrittenSensor) -> None:
 
 
 def lines_of(
-    folder: Path, broker: Mosquitto, do: Callable[[HandWrittenSensor], Coroutine[None, None, None]]
+    folder: Path, broker: Mosquitto, do: Callable[[ScriptedClient], Coroutine[None, None, None]]
 ) -> list[str]:
     """Those of a gateway's life in which one sensor connects and does this."""
 

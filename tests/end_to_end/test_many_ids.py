@@ -17,6 +17,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, u16
 from tests.end_to_end.on_air import (
     PINGREQ,
     PINGRESP,
@@ -28,7 +29,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.test_robustness import Air
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
 
 P99_S_MAX = 0.05
@@ -40,7 +40,7 @@ class Sensor:
 
     def __init__(self, port: int, number: int, latencies_s: list[float]) -> None:
         high, low = divmod(number, 250)
-        self.air = Air(port, f"127.1.{high + 1}.{low + 1}")
+        self.air = Air(port, source=f"127.1.{high + 1}.{low + 1}")
         self.name = f"sensor-{number}"
         self.sent = 0
         self._latencies_s = latencies_s

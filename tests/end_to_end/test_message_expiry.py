@@ -11,6 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     DISCONNECT,
     PINGREQ,
@@ -24,7 +25,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.restart.restarting import gets
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
 
 EXPIRY_S = 2
 

@@ -14,11 +14,11 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.conformance.conversation import KINDS_HEARD, Talker, what_was_heard, with_damaged_copy
 from tests.end_to_end.on_air import ACCEPTED, PUBACK, PUBLISH, REGACK, REGISTER, serving, story
 from tests.end_to_end.test_robustness import Air, airs, assert_quiet
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
 from tests.support.resident import resident_bytes
 
 TALKERS = 12

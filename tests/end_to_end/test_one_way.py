@@ -12,8 +12,8 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import sensor
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import sensor
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 

@@ -12,10 +12,10 @@ import pytest
 from hil.faults.cutting_proxy import CUT, cutting_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import DISCONNECT, SHORT_RETRIES, fresh, node, serving, story
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
 from tests.support.notices import Listener
 
 BASE = "tidegate/under-test"

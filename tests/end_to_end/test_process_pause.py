@@ -10,12 +10,10 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -23,28 +21,20 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.scripted_client import BlockingClient, framed, u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
-    CLEAN,
-    CONNACK,
-    CONNECT,
     DISCONNECT,
     PINGREQ,
     PINGRESP,
     PUBACK,
     PUBLISH,
     SHORT,
-    WILL,
-    WILLMSG,
-    WILLMSGREQ,
-    WILLTOPIC,
-    WILLTOPICREQ,
     assert_untroubled,
     connected,
     node,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, u16
 
 KEEP_ALIVE_S = 1  # supervised with half of it as tolerance
 PING_EVERY_S = 0.3
@@ -59,39 +49,16 @@ COMMANDS = {
 }
 
 
-@dataclass
-class Sensor:
+class Sensor(BlockingClient):
     """Connects with a will, and then is used by one thread alone."""
 
-    port: int
-    name: str
-    is_dead: bool = False
-    received: list[bytes] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.connect(("127.0.0.1", self.port))
-        self.socket.settimeout(5)
-        greeting = bytes((WILL | CLEAN, 1)) + u16(KEEP_ALIVE_S) + self.name.encode()
-        assert self._ask(CONNECT, greeting) == framed(WILLTOPICREQ, b"")
-        assert self._ask(WILLTOPIC, b"\x20will/" + self.name.encode()) == framed(WILLMSGREQ, b"")
-        assert self._ask(WILLMSG, b"lost") == framed(CONNACK, ACCEPTED)
-        self._ask(PINGREQ, b"")  # its second frame, which makes a client of it
-        self.socket.setblocking(False)
-
-    def _ask(self, kind: int, body: bytes) -> bytes:
-        self.say(kind, body)
-        return self.socket.recv(2048)
-
-    def say(self, kind: int, body: bytes = b"") -> None:
-        self.socket.send(framed(kind, body))
-
-    def listen(self) -> None:
-        try:
-            while True:
-                self.received.append(self.socket.recv(2048))
-        except BlockingIOError:
-            pass
+    def __init__(self, port: int, name: str) -> None:
+        super().__init__(port, name)
+        will = b"will/" + name.encode(), b"lost"
+        self.does(self.connecting(keep_alive_s=KEEP_ALIVE_S, will=will))
+        self.ask(PINGREQ, b"", PINGRESP)  # its second frame, which makes a client of it
+        self.is_dead = False
+        self.received: list[bytes] = []
 
 
 class Fleet:
@@ -117,7 +84,7 @@ class Fleet:
             for sensor in self.sensors:
                 if not sensor.is_dead:
                     sensor.say(PINGREQ)
-                sensor.listen()
+                sensor.received += sensor.heard()
 
 
 @pytest.fixture(params=COMMANDS)

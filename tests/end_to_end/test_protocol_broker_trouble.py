@@ -16,6 +16,7 @@ import pytest
 from hil.faults.cutting_proxy import cutting_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     NOT_SUPPORTED,
     PINGREQ,
@@ -31,7 +32,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.under_load import Count, Field
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
 
 QUICK = "reconnect_delay_s_min = 0.05\n"
 # Acknowledged is then what the broker has, and nothing else.

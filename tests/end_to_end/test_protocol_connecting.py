@@ -10,6 +10,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CLEAN,
@@ -34,7 +35,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
 
 
 @pytest.fixture(scope="module")
@@ -215,14 +215,14 @@ async def test_another_client_at_the_same_address_takes_the_place_of_the_first(
     async with application(broker, will) as app, connected(gateway.port, clean=False) as n:
         await n.subscribe(topic.encode(), qos=1)
         await n.bequeaths(will, b"lost")
-        first, n._client_id = n._client_id, fresh().encode()
+        first, n.client_id = n.client_id, fresh()
         await n.connect()
         await app.publish(topic, b"for the first", qos=1)
         await app.publish(will, b"mark", qos=1)
         message = await heard(app)
         assert message.payload == b"mark", "displaced is not lost"
         await n.hears_nothing()
-        n._client_id = first
+        n.client_id = first
         await n.connect(clean=False)
         await n.accepts_register(topic)
         assert (await n.message())[2] == b"for the first"
@@ -319,6 +319,6 @@ async def test_what_goes_to_a_client_that_left_does_not_reach_the_next_at_its_ad
         if kinds[0] != DISCONNECT:
             kinds.append((await n.hear())[0])
         assert kinds[-1] == DISCONNECT
-        n._client_id = fresh().encode()
+        n.client_id = fresh()
         await n.connect()
         await n.hears_nothing()

@@ -9,6 +9,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed
 from tests.end_to_end.bridge import Bridge, bridge
 from tests.end_to_end.on_air import (
     DISCONNECT,
@@ -22,7 +23,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import framed
 
 CONFIG = """\
 [predefined_topics]

@@ -9,6 +9,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CONGESTION,
@@ -34,7 +35,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 
 CONFIG = """
 [predefined_topics]

@@ -9,6 +9,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, sensor, u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CLEAN,
@@ -30,7 +31,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, sensor, u16
 
 
 def listening_ports(gateway: GatewayProcess, count: int) -> list[tuple[str, int]]:

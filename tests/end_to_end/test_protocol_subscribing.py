@@ -10,6 +10,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CONGESTION,
@@ -32,7 +33,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
 
 CONFIG = """
 [predefined_topics]

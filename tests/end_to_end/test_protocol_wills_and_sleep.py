@@ -8,6 +8,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CLEAN,
@@ -40,7 +41,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import sensor
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import sensor
 from tests.support.samples import named
 
 RETAIN = 0x10

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import select
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import BlockingClient, framed, u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CLEAN,
@@ -33,7 +32,6 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
 
 GREEDY = 4
@@ -72,34 +70,11 @@ def gateway(broker: Mosquitto, tmp_path: Path) -> Iterator[GatewayProcess]:
         yield running
 
 
-class Air:
+class Air(BlockingClient):
     """A socket of a node; what comes is read and forgotten unless somebody asks."""
 
-    def __init__(self, port: int, source: str = "127.0.0.1") -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((source, 0))
-        self.socket.connect(("127.0.0.1", port))
-        self.socket.settimeout(ANSWER_TIMEOUT_S)
-
-    def send(self, datagram: bytes) -> None:
-        self.socket.send(datagram)
-
-    def heard(self) -> list[bytes]:
-        """All that is there."""
-        found = []
-        while select.select([self.socket], [], [], 0)[0]:
-            found.append(self.socket.recv(65536))
-        return found
-
-    def ask(self, kind: int, body: bytes, answer: int) -> bytes:
-        """The body of the first answer of this kind; others are passed over."""
-        self.send(framed(kind, body))
-        while True:
-            octets = self.socket.recv(65536)
-            if octets[1] == answer:
-                return octets[2:]
-
     def connect(self, client_id: str) -> int:
+        """The return code."""
         body = bytes((CLEAN, 1)) + u16(600) + client_id.encode()
         return self.ask(CONNECT, body, CONNACK)[0]
 
@@ -207,7 +182,7 @@ def test_a_flood_of_new_clients_stops_at_the_limit_and_costs_members_nothing(
         codes = []
         for number in range(1_500):
             # An address of its own: the system may give a port again that was closed.
-            spoof = Air(gateway.port, f"127.1.{number // 250}.{number % 250 + 1}")
+            spoof = Air(gateway.port, source=f"127.1.{number // 250}.{number % 250 + 1}")
             with spoof.socket:
                 codes.append(spoof.connect(f"spoof-{number}"))
                 if codes[-1] == 0:  # CONNECT alone takes no place

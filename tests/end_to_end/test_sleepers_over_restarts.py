@@ -14,6 +14,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CONNACK,
@@ -38,7 +39,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.restart.restarting import gets
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 
 # No repeat of the gateway's own comes within a story.
 PATIENT = "[mqtt_sn]\nretry_after_s = 600\n"

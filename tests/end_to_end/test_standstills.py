@@ -22,8 +22,8 @@ import pytest
 from gateway.app.service import blocking_check
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import sensor, u16
 from tests.app.service.systemd_socket import SystemdSocket
-from tests.support.hand_written_sensor import sensor, u16
 
 PAGE = '[admin]\nlisten = "127.0.0.1:0"\n'
 WITHIN_S = 15.0

@@ -14,8 +14,8 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.scripted_client import sensor, u16
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import sensor, u16
 
 UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 

@@ -14,9 +14,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import DUP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Node, connected
 from tests.support.application import delivery_tag
-from tests.support.hand_written_sensor import u16
 
 SENSOR_RETRY_S = 0.4
 RECONNECT_S = 0.05

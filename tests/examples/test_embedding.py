@@ -13,9 +13,9 @@ import pytest
 
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.examples import EXAMPLES, REPOSITORY
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import HandWrittenSensor, sensor
 
 PROGRAM = EXAMPLES / "embedding" / "small_gateway.py"
 TRIES, TRY_S = 20, 1.0
@@ -34,7 +34,7 @@ def gateway(broker_port: int) -> Iterator[int]:
     assert process.returncode == -signal.SIGTERM
 
 
-async def connected(one: HandWrittenSensor) -> None:
+async def connected(one: ScriptedClient) -> None:
     """Tried again while the gateway starts."""
     for _ in range(TRIES):
         try:

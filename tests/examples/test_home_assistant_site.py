@@ -17,9 +17,9 @@ import pytest
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.examples import EXAMPLES
 from tests.examples.typed import shell_blocks, typed
-from tests.support.hand_written_sensor import HandWrittenSensor, sensor
 from tests.support.pty_line import PtyLine
 
 FILE = EXAMPLES / "home_assistant.toml"
@@ -76,7 +76,7 @@ async def values_of(broker: Mosquitto, port: int, line: Path) -> set[str]:
         try:
             assert (await cable.recv())[1] == ADVERTISE
             async with sensor(port, "tank") as tank:
-                for one in (tank, HandWrittenSensor(cable, "well")):
+                for one in (tank, ScriptedClient(cable, "well")):
                     await one.connect()
                     topic = await one.register("sensors/level")
                     await one.publish(topic, b'[{"n":"level","u":"m","v":1.5}]', qos=1)

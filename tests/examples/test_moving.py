@@ -13,9 +13,9 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.examples.typed import shell_blocks, typed
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import HandWrittenSensor, sensor
 
 NOWHERE = "mqtt://127.0.0.1:1"
 BACKUP, START, CONTAINER, EXPORT = shell_blocks("moving.md")
@@ -76,9 +76,7 @@ def test_readings_and_sessions_go_with_it(
             assert len((old / "waiting.jsonl").read_text().splitlines()) == READINGS
             return await moved_to(broker, tank, topic)
 
-    async def moved_to(
-        broker: Mosquitto, tank: HandWrittenSensor, topic: int
-    ) -> list[dict[str, str]]:
+    async def moved_to(broker: Mosquitto, tank: ScriptedClient, topic: int) -> list[dict[str, str]]:
         there = GatewayProcess(new, broker.url)
         for path in (new / "state").iterdir():
             path.unlink()

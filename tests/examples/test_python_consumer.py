@@ -15,9 +15,9 @@ import pytest
 from hil.rig.gateway import GatewayProcess
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import sensor
 from tests.examples import EXAMPLES
 from tests.examples.published import TAKEN_AT, Message, mixed_pack, packs, publish, tag
-from tests.support.hand_written_sensor import sensor
 from tests.support.waiting import until
 
 END = Message(b'[{"n":"end","v":1}]', tag(1_000_000))

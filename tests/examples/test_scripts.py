@@ -17,9 +17,9 @@ import pytest
 
 from gateway.admin.http.actions import _ACTIONS
 from hil.rig.gateway import GatewayProcess
+from hil.rig.scripted_client import sensor
 from tests.examples import EXAMPLES, REPOSITORY
 from tests.examples.typed import shell_blocks, typed
-from tests.support.hand_written_sensor import sensor
 
 NOWHERE = "mqtt://127.0.0.1:1"
 PASSWORD = 'a "long" one'

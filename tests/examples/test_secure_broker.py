@@ -17,8 +17,8 @@ import pytest
 from hil.rig.logged_process import LoggedProcess
 from hil.rig.mosquitto import find_mosquitto, free_tcp_port
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import sensor
 from tests.examples.typed import shell_blocks, typed
-from tests.support.hand_written_sensor import sensor
 
 CERTIFICATES, PASSWORDS, BROKER, GATEWAY, LOOK = shell_blocks("secure_broker.md")
 

@@ -54,6 +54,20 @@ def test_it_has_every_source_and_nothing_else_of_the_firmware(installed: Path) -
     assert {"boards/esp32.toml", "tiny/tiny.py", "mqttsn/engine.py", "app/start.py"} <= packed
 
 
+def test_the_simulated_sensors_run_the_library_from_it(installed: Path, tmp_path: Path) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = "from gateway.cli.sensors.library import Engine; print(Engine.__module__)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", code],
+        cwd=tmp_path,
+        env={**inherited, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == f"{NODES.replace('/', '.')}.mqttsn.engine", done.stderr
+
+
 @pytest.mark.parametrize(
     ("board", "more", "files"),
     [

@@ -23,10 +23,10 @@ from random import Random
 from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink
+from hil.rig.scripted_client import sensor
 from tests.admin.web.browser import DESKTOP, PHONE, Scheme, opened, why_not
 from tests.admin.web.served import Served, served
 from tests.admin.web.test_live import sign_in
-from tests.support.hand_written_sensor import sensor
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 NAMES = ("bees", "cellar", "compost", "greenhouse-1", "greenhouse-2", "meadow", "pond", "tank")

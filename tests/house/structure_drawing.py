@@ -89,7 +89,8 @@ def structure_of(root: Path) -> Structure:
     programs: list[str] = linter["root_packages"]
     layers = layers_in(linter["contracts"])
     modules = {program: modules_of(root, program) for program in programs}
-    imports = imports_between(root, modules, layers)
+    excepted = excepted_imports(linter["contracts"])
+    imports = imports_between(root, modules, layers, excepted)
     files: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for module, path in (each for program in programs for each in modules[program].items()):
@@ -126,6 +127,16 @@ def pure_packages(contracts: list[dict[str, Any]]) -> frozenset[str]:
     )
 
 
+def excepted_imports(contracts: list[dict[str, Any]]) -> frozenset[tuple[str, str]]:
+    """Of one program by another: importing and imported module."""
+    return frozenset(
+        (source, target)
+        for contract in contracts
+        if contract["type"] == "independence"
+        for source, _, target in (each.split() for each in contract.get("ignore_imports", ()))
+    )
+
+
 def modules_of(root: Path, program: str) -> dict[str, Path]:
     """By dotted name; a package stands for its __init__.py."""
     modules = {}
@@ -150,7 +161,10 @@ def module_named(name: str, modules: Mapping[str, Path]) -> str:
 
 
 def imports_between(
-    root: Path, modules: Mapping[str, Mapping[str, Path]], layers: tuple[tuple[str, ...], ...]
+    root: Path,
+    modules: Mapping[str, Mapping[str, Path]],
+    layers: tuple[tuple[str, ...], ...],
+    excepted: frozenset[tuple[str, str]],
 ) -> Counter[tuple[str, str]]:
     """By importing and imported package of the gateway, the pairs of modules."""
     floors = {package: floor for floor, layer in enumerate(layers) for package in layer}
@@ -163,16 +177,15 @@ def imports_between(
             continue
         for used in imports_of(path, root):
             where = f"{path.relative_to(root)}:{used.line}: imports {used.module}"
-            if (other := used.module.split(".")[0]) not in modules:
+            named = module_named(used.module, modules.get(used.module.split(".")[0], {}))
+            if not named or (module, named) in excepted:
                 continue
-            if other != program:
+            if named.split(".")[0] != program:
                 faults.append(f"{where}, which is another program")
-            elif source in floors:
-                target = module_named(used.module, modules[program])
-                if (below := package_of(target)) in floors and below != source:
-                    pairs.add((module, target))
-                    if floors[below] <= floors[source]:
-                        faults.append(f"{where}, but {below} is not below {source}")
+            elif {source, below := package_of(named)} <= floors.keys() and below != source:
+                pairs.add((module, named))
+                if floors[below] <= floors[source]:
+                    faults.append(f"{where}, but {below} is not below {source}")
     if faults:
         raise StructureError("\n".join(sorted(faults)))
     return Counter((package_of(source), package_of(target)) for source, target in pairs)

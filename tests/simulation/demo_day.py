@@ -31,7 +31,6 @@ from gateway.core.effects import Effect
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.state_records import ClientId
-from gateway.frames import decode, encode
 from gateway.presence.availability import Availability
 from gateway.presence.homeassistant.announcements import Announcements, Values
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
@@ -180,7 +179,7 @@ class DemoDay:
         for each in news:
             if isinstance(each, Send):
                 address = b"%d" % number
-                self._agenda.after(AIR_S, self._host.receive, address, encode(each.frame))
+                self._agenda.after(AIR_S, self._host.receive, address, each.datagram)
             elif isinstance(each, Acknowledged):
                 self.acknowledged += 1
         wake_at = sensor.wake_at()
@@ -196,7 +195,7 @@ class DemoDay:
         self._agenda.after(AIR_S, self._heard, int(address), datagram)
 
     def _heard(self, number: int, datagram: bytes) -> None:
-        self._perform(number, self._sensors[number].receive(decode(datagram), self._time()))
+        self._perform(number, self._sensors[number].receive(datagram, self._time()))
 
     # Time
 

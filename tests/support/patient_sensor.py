@@ -1,6 +1,6 @@
 """A correct sensor for bad times: it keeps a reading until it is acknowledged, whatever happens.
 
-Octets are written by hand, as in `hand_written_sensor.py`. What a correct sensor does here:
+It is the scripted client, with an answer to all that can happen. What a correct sensor does here:
 - It repeats what is not answered, PUBLISH with DUP and under the same message id; ids rise over the
   whole life of the sensor, so that none is used again too soon.
 - It goes on without CONNECT until it is told DISCONNECT; then it connects, and on. Return code 0x02
@@ -20,14 +20,31 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.support.hand_written_sensor import framed, opened, u16
+from hil.rig.scripted_client import (
+    CLEAN,
+    CONNACK,
+    CONNECT,
+    DISCONNECT,
+    PINGREQ,
+    PINGRESP,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    REGACK,
+    REGISTER,
+    Script,
+    Steps,
+    T,
+    again,
+    framed,
+    id_in,
+    opened,
+    u16,
+)
 
-CONNECT, CONNACK = 0x04, 0x05
-REGISTER, REGACK, PUBLISH, PUBACK, PUBCOMP, PUBREC, PUBREL = range(0x0A, 0x11)
-SUBSCRIBE, SUBACK = 0x12, 0x13
-PINGREQ, PINGRESP, DISCONNECT = 0x16, 0x17, 0x18
-
-DUP, RETAIN, CLEAN = 0x80, 0x10, 0x04
+RETAIN = 0x10
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID = 0, 1, 2
 
 TRIES_MAX = 400
@@ -59,7 +76,7 @@ class Reading:
     def repeated_frame(self) -> bytes:
         """With DUP."""
         kind, body = opened(self.first_frame)
-        return framed(kind, bytes((body[0] | DUP,)) + body[1:])
+        return framed(kind, again(kind, body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +91,7 @@ Answer = tuple[int, bytes]
 
 
 @dataclass(eq=False)
-class PatientSensor(asyncio.DatagramProtocol):
+class PatientSensor(Script, asyncio.DatagramProtocol):
     client_id: str
     clean: bool = False
     keep_alive_s: int = 60
@@ -105,17 +122,13 @@ class PatientSensor(asyncio.DatagramProtocol):
         """Say nothing: a sensor that lost its power says nothing either."""
         self._transport.close()
 
-    def next_id(self) -> int:
-        self._message_id = self._message_id % 0xFFFF + 1
-        return self._message_id
-
     # What the application of the sensor asks for
 
     async def connect(self) -> None:
         self.counts["connects"] += 1
         body = bytes((CLEAN * self.clean, 1)) + u16(self.keep_alive_s) + self.client_id.encode()
         for _ in range(TRIES_MAX):
-            _, content = await self._ask(lambda _: framed(CONNECT, body), CONNACK)
+            _, content = await self._ask(CONNECT, body, (CONNACK,))
             if content == b"\x00":
                 self.connected = True
                 return
@@ -123,82 +136,61 @@ class PatientSensor(asyncio.DatagramProtocol):
         raise SensorError(f"{self.client_id}: CONNECT was never accepted")
 
     async def register(self, name: str) -> int:
-        message_id = u16(self.next_id())
-        frame = framed(REGISTER, u16(0) + message_id + name.encode())
-        _, body = await self._ask_as_member(lambda _: frame, REGACK, message_id)
-        _require(body[4] == ACCEPTED, f"REGACK {body.hex(' ')}")
-        self.topic_ids[name] = int.from_bytes(body[:2], "big")
+        self.topic_ids[name] = await self._does(self.registering(name))
         return self.topic_ids[name]
 
     async def subscribe(self, topic_filter: str, qos: int) -> int:
-        message_id = u16(self.next_id())
-        body = message_id + topic_filter.encode()
-        _, answer = await self._ask_as_member(
-            lambda tries: framed(SUBSCRIBE, bytes((DUP * (tries > 0) | qos << 5,)) + body),
-            SUBACK,
-            message_id,
-        )
-        _require(answer[5] == ACCEPTED, f"SUBACK {answer.hex(' ')}")
-        return int.from_bytes(answer[1:3], "big")
+        return await self._does(self.subscribing(topic_filter.encode(), qos=qos))
 
     async def publish(
         self, topic: str, payload: bytes, qos: int, *, retain: bool = False
     ) -> Reading:
         """Return when the reading is acknowledged, which may take many tries."""
         message_id = u16(self.next_id())
-        flags = qos << 5 | RETAIN * retain
-
-        def frame(tries: int) -> bytes:
-            topic_id = u16(self.topic_ids[topic])
-            octet = bytes((flags | DUP * (tries > 0),))
-            return framed(PUBLISH, octet + topic_id + message_id + payload)
-
+        flags = bytes((qos << 5 | RETAIN * retain,))
         if topic not in self.topic_ids:
             await self.register(topic)
-        reading = Reading(topic, payload, qos, frame(0), time.monotonic())
-        tries = 0
-        while not await self._offered(topic, frame, message_id, tries):
-            tries += 1
-            _require(tries < TRIES_MAX, f"{self.client_id}: never room for {payload[:20]!r}")
+        body = flags + u16(self.topic_ids[topic]) + message_id + payload
+        reading = Reading(topic, payload, qos, framed(PUBLISH, body), time.monotonic())
+        for _ in range(TRIES_MAX):
+            if await self._is_taken(topic, body):
+                break
+            body = again(PUBLISH, flags + u16(self.topic_ids[topic]) + message_id + payload)
+        else:
+            raise SensorError(f"{self.client_id}: never room for {payload[:20]!r}")
         if qos == 2:
-            await self._ask_as_member(lambda _: framed(PUBREL, message_id), PUBCOMP, message_id)
+            await self._ask_as_member(PUBREL, message_id, (PUBCOMP,))
         reading.acknowledged_at = time.monotonic()
         self.acknowledged.append(reading)
         return reading
 
-    async def _offered(
-        self, topic: str, frame: Callable[[int], bytes], message_id: bytes, tries_before: int
-    ) -> bool:
+    async def _is_taken(self, topic: str, body: bytes) -> bool:
         """Whether the gateway took the reading on; if not, what it asked for has been done."""
-        kind, body = await self._ask_as_member(
-            lambda tries: frame(tries_before + tries), (PUBACK, PUBREC), message_id
-        )
-        if kind == PUBREC or body[4] == ACCEPTED:
+        kind, answer = await self._ask_as_member(PUBLISH, body, (PUBACK, PUBREC))
+        if kind == PUBREC or answer[4] == ACCEPTED:
             return True
-        if body[4] == INVALID_TOPIC_ID:
+        if answer[4] == INVALID_TOPIC_ID:
             self.counts["registered again"] += 1
             await self.register(topic)
         else:
-            _require(body[4] == CONGESTION, f"PUBACK {body.hex(' ')}")
+            _require(answer[4] == CONGESTION, f"PUBACK {answer.hex(' ')}")
             self.counts["congestion"] += 1
             await asyncio.sleep(CONGESTION_WAIT_S)
         return False
 
     async def sleep(self, duration_s: int) -> None:
         """A gateway that does not know us says the same as one that does."""
-        frame = framed(DISCONNECT, u16(duration_s))
-        await self._ask(lambda _: frame, DISCONNECT)
+        await self._ask(DISCONNECT, u16(duration_s), (DISCONNECT,))
         self.asleep = True
 
     async def wake(self) -> None:
         """Ask for what has come, and return when all of it is here."""
         self.asleep = False
-        frame = framed(PINGREQ, self.client_id.encode())
-        await self._ask_as_member(lambda _: frame, PINGRESP)
+        await self._ask_as_member(PINGREQ, self.client_id.encode(), (PINGRESP,))
 
     async def ping(self) -> None:
         """Say that it is there, and learn whether the gateway still knows it."""
-        await self._ask_as_member(lambda _: framed(PINGREQ, b""), PINGRESP)
+        await self._ask_as_member(PINGREQ, b"", (PINGRESP,))
 
     async def heard(self, payloads: set[bytes], timeout_s: float) -> None:
         """Wait until commands with all of these have come."""
@@ -212,49 +204,42 @@ class PatientSensor(asyncio.DatagramProtocol):
 
     # Asking
 
-    async def _ask_as_member(
-        self,
-        frame: Callable[[int], bytes],
-        kinds: int | tuple[int, ...],
-        message_id: bytes | None = None,
-    ) -> Answer:
-        tries = 0
+    async def _does(self, steps: Steps[T]) -> T:
+        """A conversation of the script, whatever happens meanwhile."""
+        try:
+            kind, body, answer = next(steps)
+            while True:
+                assert answer is not None
+                _, content = await self._ask_as_member(kind, body, (answer,))
+                kind, body, answer = steps.send(content)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
 
-        def counted(_: int) -> bytes:
-            nonlocal tries
-            tries += 1
-            return frame(tries - 1)
-
+    async def _ask_as_member(self, kind: int, body: bytes, answers: tuple[int, ...]) -> Answer:
         while True:
             if not self.connected:
                 await self.connect()
             try:
-                return await self._ask(counted, kinds, message_id)
+                return await self._ask(kind, body, answers)
             except _DisconnectedError:
                 self.connected = False
                 self.counts["disconnected"] += 1
+                body = again(kind, body)
                 # The way to be told so is short, the gateway may need a moment to listen again.
                 await asyncio.sleep(self.retry_s / 10)
 
-    async def _ask(
-        self,
-        frame: Callable[[int], bytes],
-        kinds: int | tuple[int, ...],
-        message_id: bytes | None = None,
-    ) -> Answer:
-        """Send until one of `kinds` comes, with this message id if one is given."""
-        kinds = (kinds,) if isinstance(kinds, int) else kinds
+    async def _ask(self, kind: int, body: bytes, answers: tuple[int, ...]) -> Answer:
+        """Send until one of `answers` comes, with the message id of the request if it has one."""
         _require(self._answer is None, "one thing at a time")
-
-        def is_answer(kind: int, body: bytes) -> bool:
-            return kind in kinds and (message_id is None or _id_in(kind, body) == message_id)
-
-        self._awaited = is_answer
+        message_id = id_in(kind, body)
+        self._awaited = lambda heard, content: (
+            heard in answers and id_in(heard, content) == message_id
+        )
         try:
             for tries in range(TRIES_MAX):
                 self.counts["repeats"] += tries > 0
                 self._answer = asyncio.get_running_loop().create_future()
-                self._transport.sendto(frame(tries))
+                self._transport.sendto(framed(kind, again(kind, body) if tries else body))
                 # Not wait_for, which in Python 3.11 may swallow a cancellation.
                 try:
                     async with asyncio.timeout(self.retry_s):
@@ -263,7 +248,7 @@ class PatientSensor(asyncio.DatagramProtocol):
                     continue
         finally:
             self._awaited = self._answer = None
-        raise SensorError(f"{self.client_id}: no answer to {frame(0).hex(' ')}")
+        raise SensorError(f"{self.client_id}: no answer to {framed(kind, body).hex(' ')}")
 
     # What comes
 
@@ -317,17 +302,6 @@ class PatientSensor(asyncio.DatagramProtocol):
     def _note(self, command: Command) -> None:
         self.commands.append(command)
         self.commands_changed.set()
-
-
-def _id_in(kind: int, body: bytes) -> bytes:
-    """Where an answer carries the id of what it answers (5.4)."""
-    match kind:
-        case 0x0B | 0x0D:  # REGACK, PUBACK
-            return body[2:4]
-        case 0x13:  # SUBACK
-            return body[3:5]
-        case _:
-            return body[:2]
 
 
 def _require(is_so: bool, otherwise: str) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gateway.frames import Frame
-
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    frame: Frame
+    datagram: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The conversation is complete: connected, topic registered, commands subscribed."""
+    """The conversation is complete: connected, commands subscribed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Retransmitted:
-    frame: Frame
+    """The request that is sent next was sent before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,6 @@ class Received:
 
     topic: bytes
     payload: bytes
-    qos: int
 
 
 class DropReason(Enum):

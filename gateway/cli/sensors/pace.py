@@ -16,7 +16,7 @@ class Pace:
     what waits for it (PINGREQ), or to publish (CONNECT).
     """
 
-    retry_after_s: float = 2.0
+    retry_after_s: float = 1.6  # by dice up to half more
     retries_max: int = 4  # N_retry, 3..5
     keep_alive_s: int = 60
     congestion_pause_s: float = 5.0  # T_wait; 5 min in the spec

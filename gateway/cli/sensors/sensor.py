@@ -19,7 +19,6 @@ from gateway.cli.sensors.client import SensorClient
 from gateway.cli.sensors.client_effects import Connected, Effect, Received
 from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.readings import Walk, indoor_walks
-from gateway.frames import Frame
 
 INTERVAL_MIN_S = 0.1
 INTERVAL_MAX_S = 3600.0
@@ -110,9 +109,9 @@ class SimulatedSensor:
         self.finish()
         return [*self.client.leave(now)]
 
-    def receive(self, frame: Frame, now: float) -> list[SensorEvent]:
+    def receive(self, datagram: bytes, now: float) -> list[SensorEvent]:
         events: list[SensorEvent] = []
-        for effect in self.client.receive(frame, now):
+        for effect in self.client.receive(datagram, now):
             events.append(effect)
             match effect:
                 case Received():

@@ -1,6 +1,6 @@
 """The sockets of the simulated sensors: one UDP socket each, as one device has one address.
 
-The link knows nothing of MQTT-SN but how to decode and encode; it carries frames to the sensor,
+The link knows nothing of MQTT-SN but what is unreadable; it carries datagrams to the sensor,
 performs `Send`, passes everything else to `on_event`, and keeps one timer. A timer that expires too
 early is set again, which is cheaper than moving it with each datagram. Time is the monotonic clock
 itself: that of uvloop steps in milliseconds, longer than an answer over loopback takes.
@@ -17,7 +17,7 @@ from random import Random
 from gateway.cli.sensors.air import Air
 from gateway.cli.sensors.client_effects import Send
 from gateway.cli.sensors.sensor import SensorEvent, SimulatedSensor, Unreadable
-from gateway.frames import MalformedFrame, decode, encode
+from gateway.frames import MalformedFrame, decode
 
 
 @dataclass(slots=True)
@@ -66,19 +66,18 @@ class SensorLink(asyncio.DatagramProtocol):
 
     def _receive(self, data: bytes) -> None:
         try:
-            frame = decode(data)
+            decode(data)  # the library drops it, and does not say why
         except MalformedFrame as error:
             self.on_event(self.sensor.name, Unreadable(str(error)))
             return
-        self._perform(self.sensor.receive(frame, time.monotonic()))
+        self._perform(self.sensor.receive(data, time.monotonic()))
 
     def _perform(self, events: list[SensorEvent]) -> None:
         for item in events:
             if isinstance(item, Send):
                 assert self.transport is not None
-                datagram = encode(item.frame)
                 for _ in range(self.air.arrivals()):
-                    self.transport.sendto(datagram)
+                    self.transport.sendto(item.datagram)
             else:
                 self.on_event(self.sensor.name, item)
         self._rearm()

@@ -24,7 +24,7 @@ from random import Random
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.progress import Progress
 from gateway.cli.sensors.air import Air
-from gateway.cli.sensors.client_states import State
+from gateway.cli.sensors.client import State
 from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink
@@ -143,7 +143,7 @@ class Fleet:
 
     async def _open(self, number: int, host: str, dice: Random) -> None:
         plan = self.plan
-        pace = Pace(sleep_s=plan.sleep, retry_after_s=2.0)
+        pace = Pace(sleep_s=plan.sleep)
         sensor = SimulatedSensor(
             name=f"{plan.name}-{number + 1}",
             qos=plan.qos[number % len(plan.qos)],

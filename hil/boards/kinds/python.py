@@ -13,7 +13,7 @@ from hil.boards.board import Board, BoardSpec, Can, Kind, Node, Place, Reset
 from hil.boards.errors import BoardError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PROGRAM = REPOSITORY / "hil" / "boards" / "python" / "client.py"
+PROGRAM = ("hil/boards/python/client.py", "hil/rig/scripted_client.py")
 
 
 class PythonSensor(Board):
@@ -34,7 +34,8 @@ class PythonSensor(Board):
             "pause_s": node.pause_s,
         }
         (self._folder / "settings.json").write_text(json.dumps(settings))
-        self.firmware_hash = hashlib.sha256(PROGRAM.read_bytes()).hexdigest()[:16]
+        program = b"".join((REPOSITORY / each).read_bytes() for each in PROGRAM)
+        self.firmware_hash = hashlib.sha256(program).hexdigest()[:16]
 
     def boot(self) -> None:
         assert self._process is None, "it is on"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hil.rig.scripted_client import sensor
 from tests.admin.web.access import ask, nameless
 from tests.admin.web.browser import DESKTOP, PHONE, Scheme, needs_browser, opened
 from tests.admin.web.served import Served, served
 from tests.admin.web.test_live import DISCONNECT, SENML, sign_in
-from tests.support.hand_written_sensor import sensor
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

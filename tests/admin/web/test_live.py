@@ -20,10 +20,10 @@ import serial  # type: ignore[import-untyped]
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import free_tcp_port
+from hil.rig.scripted_client import ScriptedClient, sensor
 from tests.admin.web.browser import DESKTOP, PHONE, needs_browser, opened
 from tests.admin.web.served import PASSWORD, Served, served
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import HandWrittenSensor, sensor
 from tests.support.pty_line import PtyLine
 from tests.support.waited import waited_s
 
@@ -40,7 +40,7 @@ SENML = b'[{"n":"temperature","u":"Cel","v":21.5},{"n":"battery","u":"V","v":3.1
 DISCONNECT, PINGREQ = 0x18, 0x16
 
 
-async def sleeps(one: HandWrittenSensor, seconds: int) -> None:
+async def sleeps(one: ScriptedClient, seconds: int) -> None:
     await one.ask(DISCONNECT, seconds.to_bytes(2, "big"), DISCONNECT)
 
 

@@ -48,7 +48,7 @@ def ends_in_time(gateway: GatewayProcess) -> None:
 
 
 def is_served(gateway: GatewayProcess) -> bool:
-    with AskingSensor(gateway.port, b"sensor") as sensor:
+    with AskingSensor(gateway.port, "sensor") as sensor:
         return isinstance(sensor.connect(), Connack)
 
 
@@ -184,7 +184,7 @@ def test_signals_by_the_thousand_are_a_reload_a_second_and_no_sensor_waits(tmp_p
     with Mosquitto() as broker, GatewayProcess(tmp_path, broker.url) as gateway:
         gateway.wait_until_connected()
         slowest, sent, began = 0.0, 0, time.monotonic()
-        with AskingSensor(gateway.port, b"sensor") as sensor:
+        with AskingSensor(gateway.port, "sensor") as sensor:
             assert isinstance(sensor.connect(), Connack)
             while (passed := time.monotonic() - began) < 2.0:
                 while sent < 2000 * passed:

@@ -6,6 +6,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     DUP,
     PINGREQ,
@@ -27,7 +28,6 @@ from tests.end_to_end.restart.restarting import (
     restart,
 )
 from tests.support.application import application, delivery_tag
-from tests.support.hand_written_sensor import u16
 
 # QoS 2 from a sensor, cut at each of its stages
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.bridge import bridge
 from tests.end_to_end.on_air import DISCONNECT, PINGREQ, PINGRESP, fresh, story
 from tests.end_to_end.restart.restarting import End, both_ends, gets, restart
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
 
 
 @both_ends

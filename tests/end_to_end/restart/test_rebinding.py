@@ -8,6 +8,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.bridge import bridge
 from tests.end_to_end.on_air import (
     ACCEPTED,
@@ -29,7 +30,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.restart.restarting import End, both_ends, restart
 from tests.support.application import application
-from tests.support.hand_written_sensor import u16
 
 
 async def falls_asleep(n: Node, topic: str, qos: int = 1) -> None:

@@ -11,6 +11,7 @@ import aiomqtt
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     ACCEPTED,
     DUP,
@@ -37,7 +38,6 @@ from tests.end_to_end.restart.restarting import (
     restart,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 
 ASLEEP_S = 600
 # Twice the longest time for which a change that promises nothing to anybody waits for others.

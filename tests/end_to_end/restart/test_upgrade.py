@@ -15,6 +15,7 @@ from gateway.app.exit_codes import ExitCode
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import u16
 from tests.end_to_end.on_air import (
     DISCONNECT,
     PINGREQ,
@@ -32,7 +33,6 @@ from tests.end_to_end.on_air import (
 from tests.end_to_end.restart.conftest import CONFIG
 from tests.end_to_end.restart.restarting import begin_again, gets
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import u16
 from tests.support.revision_before import (
     EARLY_REVISION,
     LATE_REVISION,

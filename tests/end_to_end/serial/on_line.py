@@ -10,8 +10,8 @@ from pathlib import Path
 from gateway.transports.serial.port import REOPEN_S_MAX
 from hil.rig.gateway import GatewayProcess
 from hil.rig.line_framings import Kind
+from hil.rig.scripted_client import Wire
 from tests.end_to_end.on_air import Node, fresh
-from tests.support.hand_written_sensor import Wire
 from tests.support.pty_line import PtyLine
 
 TIMEOUT_S = 20.0

@@ -11,6 +11,7 @@ import pytest
 
 from hil.rig.line_framings import Kind
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import framed, u16
 from tests.end_to_end.bridge import Bridge
 from tests.end_to_end.on_air import (
     ACCEPTED,
@@ -27,7 +28,6 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.serial.on_line import NO_UDP, lines, node_on, table, wait_until_open
 from tests.support.application import application, delivery_tag, heard
-from tests.support.hand_written_sensor import framed, u16
 
 ADVERTISE, SEARCHGW, GWINFO = 0x00, 0x01, 0x02
 KINDS: tuple[Kind, ...] = ("hdlc", "slip", "raw")

@@ -14,6 +14,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.scripted_client import u16
 from hil.rig.witness import witnessing
 from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import DISCONNECT, PINGREQ, PINGRESP, fresh, serving, story
@@ -21,7 +22,6 @@ from tests.end_to_end.restart.restarting import End, begin_again, both_ends, get
 from tests.end_to_end.serial.noise import Noise, patient_sensor_on
 from tests.end_to_end.serial.on_line import NO_UDP, lines, node_on, table, wait_until_open
 from tests.support.application import application, heard
-from tests.support.hand_written_sensor import u16
 from tests.support.patient_sensor import PatientSensor
 
 IMPATIENT = "[mqtt_sn]\nretry_after_s = 0.1\nretry_count_max = 100\n"
