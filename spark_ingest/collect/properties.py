@@ -11,7 +11,7 @@ with every packet. What they say is not needed to understand a packet, so they a
 - one that is not known, and all that follow it: its length is not known either.
 
 A length that runs out of its packet or its section is not repaired: then it is not clear what the
-rest is. `gateway/core/mqtt/properties.py` does the same, by the same table of tests
+rest is. `gateway/packets/repair.py` does the same, by the same table of tests
 (`tests/golden/properties.txt`).
 """
 
