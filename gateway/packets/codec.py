@@ -35,6 +35,7 @@ SUBSCRIPTION_IDENTIFIER = 0x0B
 MESSAGE_EXPIRY_INTERVAL = 0x02
 EXPIRY_OCTETS = 5  # with its identifier (MQTT 5, 3.3.2.3.3)
 NO_PACKET_ID = 0
+REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
 CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
 ANSWER_SHOWN = 16  # bytes of an answer that is none
 NO_MQTT_5 = (

@@ -26,6 +26,11 @@ layers = ["__main__", "app", "storage | transports", "core"]
 type = "forbidden"
 source_modules = ["gateway.core", "gateway.transports.framing"]
 forbidden_modules = ["socket"]
+
+[[tool.importlinter.contracts]]
+type = "independence"
+modules = ["gateway", "firmware"]
+ignore_imports = ["firmware.node -> gateway.core.*"]
 """
 SMALL = {
     "pyproject.toml": PYPROJECT,
@@ -113,6 +118,13 @@ def test_an_import_that_the_layers_do_not_allow_is_an_error_with_its_place(
     with pytest.raises(StructureError) as raised:
         structure_of(planted(tmp_path, {path: text}))
     assert str(raised.value).splitlines() == [finding]
+
+
+def test_what_the_contract_lets_through_between_two_programs_is_no_fault(tmp_path: Path) -> None:
+    found = structure_of(planted(tmp_path, {"firmware/node.py": "import gateway.core.effects\n"}))
+    assert found.shared == (("firmware.node", "gateway.core.*"),)
+    drawn = structure_drawing.drawing(found)
+    assert "3 files, imports core" in drawn
 
 
 def test_the_command_fails_and_draws_nothing_when_an_import_points_up(

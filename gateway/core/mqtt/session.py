@@ -77,6 +77,7 @@ from gateway.packets.codec import (
     PUBCOMP,
     PUBLISH,
     PUBREC,
+    REFUSED_BY_311,
     BadPacketError,
     ReceivedPublish,
     SkippedPublish,
@@ -93,7 +94,6 @@ from gateway.packets.codec import (
 # Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
 RECORD_S = 10.0
 
-REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
 NO_CONNACK = "no CONNACK within {seconds:g} s; is it an MQTT 5 broker?"
 
 

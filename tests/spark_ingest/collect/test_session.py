@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ingest.collect.packets import BadPacketError, read_packet
 from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
@@ -273,14 +272,24 @@ def test_a_broker_that_does_not_answer_is_left(answers: bytes, due: str) -> None
             False,
             "DISCONNECT 0x8b server shutting down",
         ),
+        (bytes.fromhex("20 02 00 01"), False, "answered CONNECT as MQTT 3.1.1 does, code 1"),
+        (bytes.fromhex("20 03 00 01 00"), False, "answered CONNECT as MQTT 3.1.1 does, code 1"),
+        (bytes.fromhex("20 03 00 a5 00"), False, "CONNACK 0xa5 of no meaning in MQTT 5"),
+        (
+            connack() + bytes.fromhex("90 05 0001 00 01 b0"),
+            True,
+            "no subscription to $share/ingest/barn/+: the broker said SUBACK 0xb0",
+        ),
+        (connack() + bytes.fromhex("e0 01 b0"), False, "DISCONNECT 0xb0 of no meaning in MQTT 5"),
+        (b"HTTP/1.1 400", False, "in place of CONNACK; is it an MQTT 5 broker?"),
         (publish(7), False, "PUBLISH while connecting"),
         (SUBACK, False, "SUBACK while connecting"),
         (connack() + connack(), False, "CONNACK while subscribing"),
         (connack() + publish(7, qos=2), False, "QoS 2"),
         (connack()[:1] + b"\xe8\x08" + b"x" * 1000, False, "larger than we take while connecting"),
-        (connack() + b"\x90\xe8\x08", False, "that is no message of ours"),
-        (connack() + b"\x34\xe8\x08", False, "that is no message of ours"),
-        (connack() + b"\x32\xe8\x08\xff\xff", False, "a topic longer than its packet"),
+        (connack() + b"\x90\xe8\x08", False, "a packet of 1131 bytes, more than we take"),
+        (connack() + b"\x34\xe8\x08\x00\x01t\x00\x07", False, "QoS 2"),
+        (connack() + b"\x32\xe8\x08\xff\xff", False, "a PUBLISH whose topic goes beyond its end"),
         (b"\x20\xff\xff\xff\xff\x01", False, "more than four bytes"),
         (b"\x00\x00", False, "the broker sent what it may not send"),
         (b"\x20\x05\x00\x00\x03\x00\x00", False, "the broker sent what it may not send"),
@@ -344,16 +353,6 @@ def test_no_octets_raise(chunks: list[bytes]) -> None:
             session.receive(chunk, 1.0, 0)
 
 
-def test_a_packet_fills_its_length() -> None:
-    with pytest.raises(BadPacketError, match="a packet of 2 bytes that says it has 3"):
-        read_packet(memoryview(b"\xd0\x00\x00"))
-
-
-def test_what_the_codec_cannot_read_is_told_apart_from_a_mistake_of_ours() -> None:
-    with pytest.raises(TypeError):
-        read_packet("text")  # type: ignore[arg-type]
-
-
 def test_what_it_publishes_is_retained_where_the_broker_does_that() -> None:
     session = CollectorSession(RULES)
     assert session.publish("t", b"early") == []
@@ -399,6 +398,16 @@ def test_many_filters_go_in_several_packets_and_it_is_up_when_all_are_granted() 
     done = [mqtt5.UnsubAckPacket(each, [mqtt5.UnsubAckReasonCode.SUCCESS]).write() for each in ids]
     assert session.receive(done[0] + done[1], 0.0, 0) == []
     assert session.receive(done[2], 0.0, 0) == [Unsubscribed()]
+
+
+def test_a_code_below_0x80_that_is_not_known_grants_a_subscription_and_ends_one() -> None:
+    session = CollectorSession(FORMER)
+    session.opened(0.0)
+    session.receive(connack(session_present=True), 0.0, 0)
+    subscribed, *_ = session.receive(bytes.fromhex("90 05 0001 00 01 05"), 0.0, 0)
+    assert subscribed == Subscribed(True)
+    ended = session.receive(bytes.fromhex("b0 05 07d1 00 00 05"), 0.0, 0)
+    assert ended == [FormerEnded(FORMER.former, (), "")]
 
 
 def test_a_refusal_in_any_of_them_names_its_filter() -> None:
