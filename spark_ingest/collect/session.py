@@ -13,6 +13,8 @@ Rule 4: having asked for the end of a connection, we neither read from it nor wr
 Rule 5: a message larger than `packet_bytes_max`, which a broker may not send, is skipped as it
         comes in, and refused when it has come; the connection lives. Of it no more is held than its
         topic.
+Rule 6: a message whose topic is not UTF-8, which not every broker checks, is refused: the broker
+        would send it again on each connection.
 
 Limits: `receive_max` unacknowledged messages, which the broker is given; mosquitto goes beyond it
 when it resumes a session, but no broker can beyond the 65,535 packet ids, of which each has one
@@ -33,6 +35,7 @@ from gateway.packets.codec import (
     CONNACK,
     CONNACK_311_BYTES,
     NO_MQTT_5,
+    PUBLISH,
     REFUSED_BY_311,
     BadPacketError,
     SkippedPublish,
@@ -40,10 +43,12 @@ from gateway.packets.codec import (
     packet_end,
     publish_head,
     read_packet,
+    unreadable_publish,
 )
 from spark_ingest.payload.record import Delivery
 
 REFUSED = 0x80
+TOPIC_NAME_INVALID = 0x90
 QUOTA_EXCEEDED = 0x97
 # The only packet ids that we choose: one for each packet with filters, none used twice at a time.
 SUBSCRIBE_ID_FIRST = 1
@@ -97,6 +102,13 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Rule 6. What is not UTF-8 in the topic is replaced."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotSent:
     """What we would publish is more than the broker takes: it would end the connection."""
 
@@ -139,6 +151,7 @@ Effect: TypeAlias = (
     Transmit
     | Received
     | Skipped
+    | Unreadable
     | NotSent
     | PropertiesIgnored
     | Subscribed
@@ -166,6 +179,7 @@ class CollectorSession:
         self._skipped: SkippedPublish | None = None  # is being read over
         self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
         self._has_ignored = False  # properties, on this connection
+        self._has_unreadable = False  # topics, from this broker
         self._session_present = False
         self._asked: dict[int, list[str]] = {}  # filters without SUBACK yet, by packet id
         self._leaving: set[int] = set()  # packet ids without UNSUBACK yet
@@ -330,7 +344,15 @@ class CollectorSession:
         if self.phase is Phase.CONNECTING and data[0] == CONNACK and len(data) == CONNACK_311_BYTES:
             effects.append(self._drop(NO_MQTT_5.format(code=data[3])))
             return
-        packet, self._codes, ignored = read_packet(data, check_text=self._has_ignored)
+        # The codec panics at such a topic and writes that to stderr, so the next is found before.
+        if self._has_unreadable and self._refuse_unreadable(data, effects):
+            return
+        try:
+            packet, self._codes, ignored = read_packet(data, check_text=self._has_ignored)
+        except BadPacketError:
+            if not self._refuse_unreadable(data, effects):
+                raise
+            return
         if ignored:
             effects += self._note_ignored(packet, ignored)
         if type(packet) is mqtt5.PublishPacket:
@@ -341,6 +363,25 @@ class CollectorSession:
             raise BadPacketError(f"{_name(packet)} while {self.phase.value}")
         effects += receiver(self, packet, now)
 
+    def _refuse_unreadable(self, data: memoryview, effects: list[Effect]) -> bool:
+        """Rule 6; whether it was one."""
+        if self.phase is Phase.CONNECTING or data[0] & 0xF0 != PUBLISH:
+            return False
+        head = unreadable_publish(bytes(data), 0, len(data))
+        if head is None or head.qos > 1:
+            return False
+        self._has_unreadable = True
+        self._forget(head.packet_id)
+        effects.append(Unreadable(head.topic))
+        if head.qos:
+            effects.append(Transmit(_refusing_puback(head.packet_id, TOPIC_NAME_INVALID)))
+        return True
+
+    def _forget(self, packet_id: int) -> None:
+        """The broker has given it to another message than the one that we may hold."""
+        self._held.pop(packet_id, None)
+        self._durable.discard(packet_id)
+
     def _begin_skipping(self, data: bytes, start: int, size: int, effects: list[Effect]) -> bool:
         """Rule 5. False if its topic and its packet id have not come yet."""
         if self.phase is Phase.CONNECTING:
@@ -350,9 +391,7 @@ class CollectorSession:
             return False
         if head.qos > 1:
             raise BadPacketError("PUBLISH with QoS 2, for which we did not ask")
-        # The broker has given the packet id to another message than the one that we may hold.
-        self._held.pop(head.packet_id, None)
-        self._durable.discard(head.packet_id)
+        self._forget(head.packet_id)
         effects.append(Skipped(head.topic, size))
         self._skipped = head
         return True
@@ -367,7 +406,7 @@ class CollectorSession:
         if not skipped.left_bytes:
             self._skipped = None
             if skipped.qos:
-                effects.append(Transmit(_refusing_puback(skipped.packet_id)))
+                effects.append(Transmit(_refusing_puback(skipped.packet_id, QUOTA_EXCEEDED)))
         return start + come
 
     def _note_ignored(self, packet: object, ignored: list[str]) -> list[Effect]:
@@ -545,11 +584,11 @@ def _pubacks(packet_ids: Iterable[int]) -> bytes:
     return b"".join(b"\x40\x02" + each.to_bytes(2, "big") for each in packet_ids)
 
 
-def _refusing_puback(packet_id: int) -> bytes:
-    """For a message that is more than we take: with this code a broker has to discard it, and may
-    not offer it to another of the group (MQTT 5, 4.8.2).
+def _refusing_puback(packet_id: int, code: int) -> bytes:
+    """With such a code a broker has to discard the message, and may not offer it to another of the
+    group (MQTT 5, 4.8.2).
     """
-    return b"\x40\x03" + packet_id.to_bytes(2, "big") + bytes((QUOTA_EXCEEDED,))
+    return b"\x40\x03" + packet_id.to_bytes(2, "big") + bytes((code,))
 
 
 def _is_same(held: Delivery, again: Delivery) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from spark_ingest.collect.session import (
     SessionOptions,
     Subscribed,
     Transmit,
+    Unreadable,
     Unsubscribed,
 )
 from spark_ingest.payload.record import Delivery
@@ -306,11 +308,36 @@ def test_a_broker_that_refuses_or_talks_nonsense_is_left(
     assert session.phase is Phase.CLOSED
 
 
-# The codec's native code panics, which Python tells besides.
+REFUSED = Transmit(bytes.fromhex("40 03 0007 90"))
+
+
+# The codec's native code panics at the first one, which Python reports too.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_text_that_is_no_utf_8_is_the_brokers_fault() -> None:
-    octets = publish(7).replace(b"farm/1", b"farm/\xff")
-    assert "not UTF-8" in dropped(up().receive(octets, 0.0, 0)).reason
+@pytest.mark.parametrize(("qos", "answers"), [(0, []), (1, [REFUSED])])
+def test_a_topic_that_is_no_utf_8_is_refused_and_the_connection_lives(
+    qos: int, answers: list[Effect]
+) -> None:
+    session = up()
+    session.receive(publish(7, b"before"), 1.0, 0)
+    octets = publish(7 if qos else None, qos=qos).replace(b"farm/1", b"farm/\xff")
+    expected = [Unreadable("farm/\ufffd"), *answers]
+    assert session.receive(octets, 1.0, 0) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert session.receive(octets, 1.0, 0) == expected
+    assert len(arrived(session.receive(publish(8), 1.0, 0))) == 1
+    assert session.unacknowledged == (1 if qos else 2), "the id is that of another message now"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("qos", [1, 2])
+def test_it_ends_the_connection_where_nothing_may_come_yet_and_at_qos_2(qos: int) -> None:
+    octets = publish(7, qos=qos).replace(b"farm/1", b"farm/\xff")
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    if qos == 2:
+        session.receive(connack() + SUBACK, 0.0, 0)
+    assert "not UTF-8" in dropped(session.receive(octets, 0.0, 0)).reason
 
 
 def test_it_leaves_the_group_and_ends_its_session_when_told() -> None:
