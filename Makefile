@@ -14,7 +14,7 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 BIN := .venv/bin
 
 # Of the worlds only those of a hard kind, `make soak` has others too.
-COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports presence) tests/simulation/test_worlds.py
+COMPILED_TESTS = $(addprefix tests/,frames packets core storage/journal transports presence) tests/simulation/test_worlds.py
 
 # Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
 # machine is one for it (.ci/fits-spark.sh).

@@ -100,18 +100,15 @@ MODULES = {
     "core.mqtt": (
         "backlog",
         "caution",
-        "codec",
-        "foreign_codes",
         "inflight",
         "options",
-        "properties",
+        "publish_encoder",
         "publisher",
         "qos_order",
         "receiver",
         "session",
         "stale",
         "subscriber",
-        "varint",
     ),
     "core.session": (
         "dedup",
@@ -143,6 +140,10 @@ MODULES = {
         "layout",
         "messages",
         "shapes",
+    ),
+    "packets": (
+        "codec",
+        "repair",
     ),
     "presence": (
         "availability",

@@ -46,7 +46,7 @@ if ((${#python[@]})); then
     if [[ -x $bin/mypy ]]; then run "types" "$bin/mypy"; fi
 fi
 run "tests" "$bin/python" -m pytest -q -x -m "not soak" -n "$(($(nproc) + 1))" --dist loadfile -p no:cacheprovider \
-    tests/core tests/frames/test_rows.py "${slow[@]/#/--ignore=tests/}" "${tests[@]}"
+    tests/core tests/packets tests/frames/test_rows.py "${slow[@]/#/--ignore=tests/}" "${tests[@]}"
 
 echo "quick: $((SECONDS - began)) s, ${#python[@]} changed Python files"
 if ((${#failed[@]})); then

@@ -38,6 +38,7 @@ settings.load_profile("same")
 MEASURED = (
     "core/",
     "frames/",
+    "packets/",
     "presence/",
     "spark_ingest/",
     "transports/framing/",

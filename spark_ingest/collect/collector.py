@@ -42,6 +42,7 @@ from spark_ingest.collect.session import (
     Skipped,
     Subscribed,
     Transmit,
+    Unreadable,
     Unsubscribed,
 )
 from spark_ingest.collect.subscriptions import Subscriptions
@@ -56,7 +57,7 @@ log = logging.getLogger("tidegate.ingest.collector")
 DISK_RETRY_S_MIN, DISK_RETRY_S_MAX = 1.0, 30.0
 STOP_S_MAX = 10.0  # for the last segment
 PROGRESS_S = 60.0
-TOO_LARGE_LOG_S = 60.0
+WARN_AGAIN_S = 60.0
 RETIRE_IDLE_S = 2.0
 # At a segment a second, what came in twenty times the interval of receipts.
 SEGMENTS_REPEATED = 100
@@ -119,7 +120,7 @@ class Collector:
         self._in_work_bytes = 0
         self._retry_at = 0.0
         self._retry_s = DISK_RETRY_S_MIN
-        self._size_warned_at: dict[str, float] = {}
+        self._warned_at: dict[str, float] = {}
         self._received_at = inf  # the last message, or SUBACK; never while the broker is away
         self._loop: asyncio.AbstractEventLoop
         self._thread = ThreadPoolExecutor(1, "segments")
@@ -245,7 +246,7 @@ class Collector:
                     self._take(delivery)
                 case Transmit(chunk):
                     self._connection.write(chunk)
-                case Skipped() | NotSent() | PropertiesIgnored():
+                case Skipped() | Unreadable() | NotSent() | PropertiesIgnored():
                     self._report(effect)
                 case Subscribed(session_present):
                     self._subscribed(session_present)
@@ -277,17 +278,24 @@ class Collector:
         if not self._batch.add(delivery, self._received_at):
             self._counters.dropped.inc()
 
-    def _report(self, event: Skipped | NotSent | PropertiesIgnored) -> None:
+    def _report(self, event: Skipped | Unreadable | NotSent | PropertiesIgnored) -> None:
         match event:
             case Skipped(topic, size):
                 self._counters.too_large.inc()
-                self._warn_of_size(
+                self._warn_at_times(
                     "a message of %d bytes on topic %s is skipped, more than "
                     "collector.message_bytes_max (%d); raise it to collect such messages",
                     (size, shown(topic), self._options.session.packet_bytes_max),
                 )
+            case Unreadable(topic):
+                self._counters.unreadable.inc()
+                self._warn_at_times(
+                    "a message on topic %s is refused, because the topic is not UTF-8; find who "
+                    "publishes it, or a broker that checks topics",
+                    (shown(topic),),
+                )
             case NotSent(topic, size, size_max):
-                self._warn_of_size(
+                self._warn_at_times(
                     "a receipt of %d bytes on topic %s is not sent, more than the broker takes "
                     "(%d); raise its limit for packets",
                     (size, shown(topic), size_max),
@@ -295,11 +303,11 @@ class Collector:
             case PropertiesIgnored(packet, detail):
                 log.debug("ignored properties that %s may not have: %s", packet, detail)
 
-    def _warn_of_size(self, text: str, values: tuple[object, ...]) -> None:
-        """One line of each kind in TOO_LARGE_LOG_S."""
+    def _warn_at_times(self, text: str, values: tuple[object, ...]) -> None:
+        """One line of each kind in WARN_AGAIN_S."""
         now = self._loop.time()
-        if now >= self._size_warned_at.get(text, -inf) + TOO_LARGE_LOG_S:
-            self._size_warned_at[text] = now
+        if now >= self._warned_at.get(text, -inf) + WARN_AGAIN_S:
+            self._warned_at[text] = now
             log.warning(text, *values)
 
     def _subscribed(self, session_present: bool) -> None:

@@ -36,6 +36,11 @@ class Counters:
             "Messages that were skipped, because they are larger than collector.message_bytes_max",
             registry=registry,
         )
+        self.unreadable = Counter(
+            "tidegate_ingest_messages_unreadable",
+            "Messages that were refused, because their topic is not UTF-8",
+            registry=registry,
+        )
         self.left_out = Counter(
             "tidegate_ingest_messages_left_out",
             "Messages that are no readings: receipts, and what gateways say of themselves",

@@ -13,6 +13,8 @@ Rule 4: having asked for the end of a connection, we neither read from it nor wr
 Rule 5: a message larger than `packet_bytes_max`, which a broker may not send, is skipped as it
         comes in, and refused when it has come; the connection lives. Of it no more is held than its
         topic.
+Rule 6: a message whose topic is not UTF-8, which not every broker checks, is refused: the broker
+        would send it again on each connection.
 
 Limits: `receive_max` unacknowledged messages, which the broker is given; mosquitto goes beyond it
 when it resumes a session, but no broker can beyond the 65,535 packet ids, of which each has one
@@ -21,7 +23,7 @@ place here. `packet_bytes_max` for one packet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -29,17 +31,25 @@ from typing import Any, TypeAlias
 
 import mqtt5
 
-from spark_ingest.collect.packets import (
+from gateway.packets.codec import (
+    CONNACK,
+    CONNACK_311_BYTES,
+    NO_MQTT_5,
+    PUBLISH,
+    REFUSED_BY_311,
     BadPacketError,
-    packet_extent,
-    pubacks,
+    SkippedPublish,
+    no_connack_but,
+    packet_end,
     publish_head,
     read_packet,
-    refusing_puback,
+    unreadable_publish,
 )
 from spark_ingest.payload.record import Delivery
 
 REFUSED = 0x80
+TOPIC_NAME_INVALID = 0x90
+QUOTA_EXCEEDED = 0x97
 # The only packet ids that we choose: one for each packet with filters, none used twice at a time.
 SUBSCRIBE_ID_FIRST = 1
 UNSUBSCRIBE_ID_FIRST = 1001
@@ -92,6 +102,13 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Rule 6. What is not UTF-8 in the topic is replaced."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotSent:
     """What we would publish is more than the broker takes: it would end the connection."""
 
@@ -134,6 +151,7 @@ Effect: TypeAlias = (
     Transmit
     | Received
     | Skipped
+    | Unreadable
     | NotSent
     | PropertiesIgnored
     | Subscribed
@@ -151,14 +169,6 @@ class Phase(Enum):
     PAUSED = "deaf"  # up, but for want of room nothing is read from the broker
 
 
-@dataclass(slots=True)
-class _Skipping:
-    """A message of which `left` bytes have not come yet."""
-
-    left: int
-    packet_id: int
-
-
 class CollectorSession:
     def __init__(self, options: SessionOptions) -> None:
         self.phase = Phase.CLOSED
@@ -166,8 +176,10 @@ class CollectorSession:
         self.resent = 0  # messages that came again and were still here
         self._options = options
         self._partial = b""
-        self._skipping: _Skipping | None = None
+        self._skipped: SkippedPublish | None = None  # is being read over
+        self._codes: list[int] = []  # of the packet that is received, if some are not MQTT 5's
         self._has_ignored = False  # properties, on this connection
+        self._has_unreadable = False  # topics, from this broker
         self._session_present = False
         self._asked: dict[int, list[str]] = {}  # filters without SUBACK yet, by packet id
         self._leaving: set[int] = set()  # packet ids without UNSUBACK yet
@@ -229,7 +241,7 @@ class CollectorSession:
         """The transport is gone."""
         self.phase = Phase.CLOSED
         self._partial = b""
-        self._skipping = None
+        self._skipped = None
         self._asked = {}
         self._leaving = set()
         self._ending = {}
@@ -249,7 +261,7 @@ class CollectorSession:
                 ids.append(packet_id)
             else:
                 self._durable.add(packet_id)
-        return [Transmit(pubacks(ids))] if ids else []
+        return [Transmit(_pubacks(ids))] if ids else []
 
     def publish(self, topic: str, payload: bytes) -> list[Effect]:
         """Retained, at QoS 0: what is lost is sent again."""
@@ -309,61 +321,92 @@ class CollectorSession:
     def _receive_packets(self, data: bytes, now: float, unix_us: int, effects: list[Effect]) -> int:
         """Handle whole packets; returns where the first incomplete one begins."""
         size, view = len(data), memoryview(data)
-        position = self._skip(data, 0, effects)
+        size_max = self._options.packet_bytes_max
+        position = self._read_over(0, size, effects)
         while position < size and self.phase is not Phase.CLOSED:
-            extent = packet_extent(data, position)
-            if extent is None:
+            end = packet_end(data, position, size_max)
+            if end is None:
+                if self.phase is Phase.CONNECTING and data[position] != CONNACK:
+                    raise BadPacketError(no_connack_but(data[position:]))
                 return position
-            body_at, end = extent
-            if end - position > self._options.packet_bytes_max:
-                skipped_to = self._begin_skipping(data, position, body_at, end, effects)
-                if skipped_to is None:
+            if end < 0:
+                if not self._begin_skipping(data, position, -end, effects):
                     return position
-                position = skipped_to
+                position = self._read_over(position, size, effects)
                 continue
-            if end > size:
-                return position
-            packet, ignored = read_packet(view[position:end], check_text=self._has_ignored)
-            if ignored:
-                effects += self._note_ignored(packet, ignored)
-            if type(packet) is mqtt5.PublishPacket:
-                self._receive_publish(packet, unix_us, effects)
-            else:
-                receiver = _RECEIVERS[self.phase].get(type(packet))
-                if receiver is None:
-                    raise BadPacketError(f"{_name(packet)} while {self.phase.value}")
-                effects += receiver(self, packet, now)
+            self._receive_packet(view[position:end], now, unix_us, effects)
             position = end
         return position
 
-    def _begin_skipping(
-        self, data: bytes, start: int, body_at: int, end: int, effects: list[Effect]
-    ) -> int | None:
-        """Rule 5. Where the data goes on behind what has come of the packet; None if its topic and
-        its packet id have not come yet.
-        """
+    def _receive_packet(
+        self, data: memoryview, now: float, unix_us: int, effects: list[Effect]
+    ) -> None:
+        if self.phase is Phase.CONNECTING and data[0] == CONNACK and len(data) == CONNACK_311_BYTES:
+            effects.append(self._drop(NO_MQTT_5.format(code=data[3])))
+            return
+        # The codec panics at such a topic and writes that to stderr, so the next is found before.
+        if self._has_unreadable and self._refuse_unreadable(data, effects):
+            return
+        try:
+            packet, self._codes, ignored = read_packet(data, check_text=self._has_ignored)
+        except BadPacketError:
+            if not self._refuse_unreadable(data, effects):
+                raise
+            return
+        if ignored:
+            effects += self._note_ignored(packet, ignored)
+        if type(packet) is mqtt5.PublishPacket:
+            self._receive_publish(packet, unix_us, effects)
+            return
+        receiver = _RECEIVERS[self.phase].get(type(packet))
+        if receiver is None:
+            raise BadPacketError(f"{_name(packet)} while {self.phase.value}")
+        effects += receiver(self, packet, now)
+
+    def _refuse_unreadable(self, data: memoryview, effects: list[Effect]) -> bool:
+        """Rule 6; whether it was one."""
+        if self.phase is Phase.CONNECTING or data[0] & 0xF0 != PUBLISH:
+            return False
+        head = unreadable_publish(bytes(data), 0, len(data))
+        if head is None or head.qos > 1:
+            return False
+        self._has_unreadable = True
+        self._forget(head.packet_id)
+        effects.append(Unreadable(head.topic))
+        if head.qos:
+            effects.append(Transmit(_refusing_puback(head.packet_id, TOPIC_NAME_INVALID)))
+        return True
+
+    def _forget(self, packet_id: int) -> None:
+        """The broker has given it to another message than the one that we may hold."""
+        self._held.pop(packet_id, None)
+        self._durable.discard(packet_id)
+
+    def _begin_skipping(self, data: bytes, start: int, size: int, effects: list[Effect]) -> bool:
+        """Rule 5. False if its topic and its packet id have not come yet."""
         if self.phase is Phase.CONNECTING:
             raise BadPacketError("a packet larger than we take while connecting")
-        head = publish_head(data, data[start], body_at, end)
+        head = publish_head(data, start, size)
         if head is None:
-            return None
-        # The broker has given the packet id to another message than the one that we may hold.
-        self._held.pop(head.packet_id, None)
-        self._durable.discard(head.packet_id)
-        effects.append(Skipped(head.topic, end - start))
-        self._skipping = _Skipping(end - start, head.packet_id)
-        return self._skip(data, start, effects)
+            return False
+        if head.qos > 1:
+            raise BadPacketError("PUBLISH with QoS 2, for which we did not ask")
+        self._forget(head.packet_id)
+        effects.append(Skipped(head.topic, size))
+        self._skipped = head
+        return True
 
-    def _skip(self, data: bytes, start: int, effects: list[Effect]) -> int:
-        skipping = self._skipping
-        if skipping is None:
+    def _read_over(self, start: int, end: int, effects: list[Effect]) -> int:
+        """Returns where the next packet begins."""
+        skipped = self._skipped
+        if skipped is None:
             return start
-        come = min(skipping.left, len(data) - start)
-        skipping.left -= come
-        if not skipping.left:
-            self._skipping = None
-            if skipping.packet_id:
-                effects.append(Transmit(refusing_puback(skipping.packet_id)))
+        come = min(skipped.left_bytes, end - start)
+        skipped.left_bytes -= come
+        if not skipped.left_bytes:
+            self._skipped = None
+            if skipped.qos:
+                effects.append(Transmit(_refusing_puback(skipped.packet_id, QUOTA_EXCEEDED)))
         return start + come
 
     def _note_ignored(self, packet: object, ignored: list[str]) -> list[Effect]:
@@ -408,7 +451,11 @@ class CollectorSession:
             return []
         self._durable.discard(held.packet_id)
         del self._held[held.packet_id]
-        return [Transmit(pubacks([held.packet_id]))]
+        return [Transmit(_pubacks([held.packet_id]))]
+
+    def _code_of(self, packet: Any) -> Any:
+        """As it came, though the codec may not know it: then it is a number."""
+        return self._codes[0] if self._codes else packet.reason_code
 
     def _malformed(self) -> list[Effect]:
         """DISCONNECT that says why, for the broker's log; not to what may be no broker."""
@@ -423,8 +470,11 @@ class CollectorSession:
         return Drop(reason, is_final)
 
     def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Effect]:
-        if int(packet.reason_code) >= REFUSED:
-            return [self._drop(_spoken("CONNACK", packet.reason_code, packet.reason_str))]
+        code = self._code_of(packet)
+        if int(code) == REFUSED_BY_311:  # in the form of MQTT 5
+            return [self._drop(NO_MQTT_5.format(code=int(code)))]
+        if int(code):
+            return [self._drop(_spoken("CONNACK", code, packet.reason_str))]
         if not packet.shared_subscription_available:
             return [self._drop("the broker has no shared subscriptions, which collectors need")]
         self.phase = Phase.SUBSCRIBING
@@ -467,7 +517,8 @@ class CollectorSession:
         filters = self._asked.pop(packet.packet_id, None)
         if filters is None:
             return []
-        for wanted, code in zip(filters, packet.reason_codes, strict=False):
+        codes = self._codes or packet.reason_codes
+        for wanted, code in zip(filters, codes, strict=False):
             if int(code) >= REFUSED:
                 spoken = _spoken("SUBACK", code, packet.reason_str)
                 return [self._drop(f"no subscription to {wanted}: {spoken}", is_final=True)]
@@ -488,7 +539,7 @@ class CollectorSession:
         return [Transmit(packet) for packet, _ in packets.values()]
 
     def _former_ended(self, packet: mqtt5.UnsubAckPacket, filters: list[str]) -> list[Effect]:
-        codes = zip(filters, packet.reason_codes, strict=False)
+        codes = zip(filters, self._codes or packet.reason_codes, strict=False)
         refused = {each: code for each, code in codes if int(code) >= REFUSED}
         first = next(iter(refused.values()), None)
         reason = "" if first is None else _spoken("UNSUBACK", first, packet.reason_str)
@@ -506,7 +557,7 @@ class CollectorSession:
 
     def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Effect]:
         is_final = packet.reason_code == mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
-        reason = _spoken("DISCONNECT", packet.reason_code, packet.reason_str)
+        reason = _spoken("DISCONNECT", self._code_of(packet), packet.reason_str)
         if is_final:
             reason += f"; another client is called {self._options.client_id}"
         return [self._drop(reason, is_final=is_final)]
@@ -528,6 +579,18 @@ def _name(packet: object) -> str:
     return type(packet).__name__.removesuffix("Packet").upper()
 
 
+def _pubacks(packet_ids: Iterable[int]) -> bytes:
+    """All of them at once: a packet without reason code has four bytes (MQTT 5, 3.4.2.1)."""
+    return b"".join(b"\x40\x02" + each.to_bytes(2, "big") for each in packet_ids)
+
+
+def _refusing_puback(packet_id: int, code: int) -> bytes:
+    """With such a code a broker has to discard the message, and may not offer it to another of the
+    group (MQTT 5, 4.8.2).
+    """
+    return b"\x40\x03" + packet_id.to_bytes(2, "big") + bytes((code,))
+
+
 def _is_same(held: Delivery, again: Delivery) -> bool:
     return (
         held.topic == again.topic
@@ -538,9 +601,10 @@ def _is_same(held: Delivery, again: Delivery) -> bool:
 
 def _spoken(packet: str, code: Any, reason: str | None) -> str:
     text = f" ({reason})" if reason else ""
-    # The codec's codes have no names of their own, but their text is `<QoS.NAME: 1>`.
+    # The codec's codes have no names of their own, but their text is `<QoS.NAME: 1>`; one that it
+    # does not know is a number.
     name = repr(code).strip("<>").rpartition(":")[0].rpartition(".")[2].lower().replace("_", " ")
-    return f"the broker said {packet} 0x{int(code):02x} {name}{text}"
+    return f"the broker said {packet} 0x{int(code):02x} {name or 'of no meaning in MQTT 5'}{text}"
 
 
 _Receiver = Callable[[CollectorSession, Any, float], list[Effect]]

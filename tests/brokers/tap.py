@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 
 import mqtt5
 
-from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
+from gateway.packets.codec import BadPacketError, packet_end, read_packet
 from hil.rig.ports import HeldPort
 
 READ_BYTES = 1 << 16

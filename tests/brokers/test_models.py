@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.mqtt.codec import read_packet
+from gateway.packets.codec import read_packet
 from tests.brokers.adapters import AwsIotCore, AzureEventGrid, Emqx, Model
 from tests.brokers.broker import Settings
 from tests.brokers.models import LimitedBroker

@@ -31,6 +31,7 @@ _PARTS = {
     "config/": "The configuration",
     "core/": "Sensors and the broker, as the log has them",
     "frames/": "Sensors and the broker, as the log has them",
+    "packets/": "Sensors and the broker, as the log has them",
     "host/": "The machine and its limits",
     "presence/": "What is said on MQTT",
     "storage/backup/": "Backup and restore",

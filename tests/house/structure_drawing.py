@@ -5,7 +5,8 @@
 
 The layers are those of the first contract of import-linter in pyproject.toml; the arrows are the
 imports that stand in the sources, those for types alone too. An import that points up, or to
-another package of the same layer, is an error and not an arrow. So is one between two programs.
+another package of the same layer, is an error and not an arrow. So is one between two programs,
+but for what the contract of independence lets through.
 
 The packages stand on the diagonal of a grid, in the order of their layers. An arrow leaves a
 package to the right, and enters what it imports from above; the number where it turns is its count.
@@ -21,6 +22,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,7 @@ class Structure:
     layers: tuple[tuple[str, ...], ...]
     pure: frozenset[str]  # packages that may touch no clock, socket, disk or thread
     beside: tuple[str, ...]  # the other programs of the repository
+    shared: tuple[tuple[str, str], ...]  # modules that may import modules of another program
     imports: Counter[tuple[str, str]]  # by importing and imported package: pairs of modules
     files: Counter[str]  # by package, and by program
     lines: Counter[str]
@@ -89,8 +92,8 @@ def structure_of(root: Path) -> Structure:
     programs: list[str] = linter["root_packages"]
     layers = layers_in(linter["contracts"])
     modules = {program: modules_of(root, program) for program in programs}
-    excepted = excepted_imports(linter["contracts"])
-    imports = imports_between(root, modules, layers, excepted)
+    shared = shared_in(linter["contracts"])
+    imports = imports_between(root, modules, layers, shared)
     files: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for module, path in (each for program in programs for each in modules[program].items()):
@@ -102,6 +105,7 @@ def structure_of(root: Path) -> Structure:
         layers=tuple(layer for layer in layers if layer != (START,)),
         pure=pure_packages(linter["contracts"]),
         beside=tuple(program for program in programs if program != PROGRAM),
+        shared=shared,
         imports=Counter({pair: count for pair, count in imports.items() if pair[0] != START}),
         files=files,
         lines=lines,
@@ -127,14 +131,15 @@ def pure_packages(contracts: list[dict[str, Any]]) -> frozenset[str]:
     )
 
 
-def excepted_imports(contracts: list[dict[str, Any]]) -> frozenset[tuple[str, str]]:
-    """Of one program by another: importing and imported module."""
-    return frozenset(
-        (source, target)
+def shared_in(contracts: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Patterns of importing and imported modules, of two programs."""
+    ways = [
+        way.split(" -> ")
         for contract in contracts
         if contract["type"] == "independence"
-        for source, _, target in (each.split() for each in contract.get("ignore_imports", ()))
-    )
+        for way in contract.get("ignore_imports", ())
+    ]
+    return tuple((importer, imported) for importer, imported in ways)
 
 
 def modules_of(root: Path, program: str) -> dict[str, Path]:
@@ -164,7 +169,7 @@ def imports_between(
     root: Path,
     modules: Mapping[str, Mapping[str, Path]],
     layers: tuple[tuple[str, ...], ...],
-    excepted: frozenset[tuple[str, str]],
+    shared: tuple[tuple[str, str], ...],
 ) -> Counter[tuple[str, str]]:
     """By importing and imported package of the gateway, the pairs of modules."""
     floors = {package: floor for floor, layer in enumerate(layers) for package in layer}
@@ -177,18 +182,23 @@ def imports_between(
             continue
         for used in imports_of(path, root):
             where = f"{path.relative_to(root)}:{used.line}: imports {used.module}"
-            named = module_named(used.module, modules.get(used.module.split(".")[0], {}))
-            if not named or (module, named) in excepted:
+            if (other := used.module.split(".")[0]) not in modules:
                 continue
-            if named.split(".")[0] != program:
+            target = module_named(used.module, modules[other])
+            if other != program and not is_shared(module, target, shared):
                 faults.append(f"{where}, which is another program")
-            elif {source, below := package_of(named)} <= floors.keys() and below != source:
-                pairs.add((module, named))
-                if floors[below] <= floors[source]:
-                    faults.append(f"{where}, but {below} is not below {source}")
+            elif source in floors and other == program:
+                if (below := package_of(target)) in floors and below != source:
+                    pairs.add((module, target))
+                    if floors[below] <= floors[source]:
+                        faults.append(f"{where}, but {below} is not below {source}")
     if faults:
         raise StructureError("\n".join(sorted(faults)))
     return Counter((package_of(source), package_of(target)) for source, target in pairs)
+
+
+def is_shared(importer: str, imported: str, shared: tuple[tuple[str, str], ...]) -> bool:
+    return any(fnmatchcase(importer, one) and fnmatchcase(imported, other) for one, other in shared)
 
 
 def drawing(structure: Structure) -> str:
@@ -285,14 +295,20 @@ def _beside(structure: Structure, height: int) -> Iterator[str]:
         yield f'<text x="{x + 12}" y="{y + 6 + 16 * number}">{text}</text>'
     yield from _rectangle(x + 22, y + 72, (20, 12), 'class="box pure" rx="3"')
     yield f'<text x="{x + 40}" y="{y + 76}">no clock, socket, disk, thread or random source</text>'
-    yield f'<text x="{x + 12}" y="{y + 112}">Programs that share no import with the gateway:</text>'
+    heading = "Programs beside the gateway, and what they import of it:"
+    yield f'<text x="{x + 12}" y="{y + 112}">{heading}</text>'
     step = BESIDE_WIDTH // len(structure.beside)
     for number, program in enumerate(structure.beside):
         middle = x + step // 2 + step * number
         yield from _rectangle(middle, y + 150, (120, 40), 'class="beside" rx="5"')
         yield f'<text class="name" x="{middle}" y="{y + 148}">{program}</text>'
-        files = f"{structure.files[program]} files"
+        files = f"{structure.files[program]} files, imports {_imported_by(program, structure)}"
         yield f'<text class="files" x="{middle}" y="{y + 161}">{files}</text>'
+
+
+def _imported_by(program: str, structure: Structure) -> str:
+    found = {package_of(other) for one, other in structure.shared if one.startswith(f"{program}.")}
+    return ", ".join(sorted(found)) or "nothing"
 
 
 def table(structure: Structure) -> str:

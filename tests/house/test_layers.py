@@ -26,7 +26,7 @@ BREACHES = (
     ("gateway/storage/journal/files.py", "gateway.storage.state.store"),
     ("gateway/app/shell.py", "gateway.app.daemon"),
     ("gateway/core/engine.py", "mqtt5"),
-    ("firmware/app/node.py", "gateway.frames"),
+    ("spark_ingest/collect/session.py", "gateway.core.mqtt.session"),
     ("spark_ingest/payload/senml.py", "spark_ingest.segments.shelf"),
     ("spark_ingest/segments/rows.py", "time"),
     ("spark_ingest/collect/collector.py", "pyspark"),

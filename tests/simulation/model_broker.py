@@ -517,7 +517,9 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def _packet_end(octets: bytes, start: int) -> int | None:
-    """Where the packet that begins here ends; None if it has not all come."""
+    """Where the packet that begins here ends; None if it has not all come. Written again, so that a
+    mistake in the gateway's own is not repeated here.
+    """
     length, shift, position = 0, 0, start + 1
     while position < len(octets):
         length |= (octets[position] & 0x7F) << shift

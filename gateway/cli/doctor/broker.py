@@ -21,10 +21,17 @@ from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined, Section
 from gateway.config.credential import credential_of, stored_at
 from gateway.config.settings import UpstreamSettings
-from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES, NO_CONNACK, no_connack_but
+from gateway.core.mqtt.session import NO_CONNACK
 from gateway.host.supervisor import SYSTEMD, how_to
+from gateway.packets.codec import (
+    CONNACK,
+    CONNACK_311_BYTES,
+    BadPacketError,
+    no_connack_but,
+    packet_end,
+    read_packet,
+)
 from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
 from gateway.transports.errors import LinkError
 from gateway.transports.port_owner import port_owner

@@ -15,16 +15,19 @@ from typing import TypeAlias
 import mqtt5
 
 from gateway.cli.watch.reading import Arrived
-from gateway.core.mqtt.codec import (
+from gateway.core.mqtt.reason_codes import spoken
+from gateway.packets.codec import (
+    CONNACK,
+    CONNACK_311_BYTES,
+    NO_MQTT_5,
     PUBLISH,
     BadPacketError,
     SkippedPublish,
+    no_connack_but,
     packet_end,
     read_packet,
     unreadable_publish,
 )
-from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.mqtt.session import CONNACK, CONNACK_311_BYTES, NO_MQTT_5, no_connack_but
 
 RECEIVE_MAX = 100
 PACKET_BYTES_MAX = 1 << 20

@@ -34,9 +34,9 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, reading_key
-from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import PACKET_BYTES_MAX, MqttOptions
+from gateway.core.mqtt.publish_encoder import PublishEncoder
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.stale import StaleCheck
 from gateway.core.process_pauses import ProcessPauses
@@ -44,6 +44,7 @@ from gateway.core.state_records import PACKET_IDS
 from gateway.core.topic_options import OptionsByTopic
 from gateway.core.values import Reading
 from gateway.frames import ReturnCode
+from gateway.packets.codec import plain_pubrels
 
 REFUSED = 0x80
 

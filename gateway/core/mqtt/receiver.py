@@ -19,12 +19,12 @@ from enum import Enum
 
 from gateway.core.effects import DeliveryComplete, Save, UpstreamReleaseSaved, WhenSaved
 from gateway.core.events import Output
-from gateway.core.mqtt.codec import ReceivedPublish
 from gateway.core.mqtt.options import RECEIVE_MAX
 from gateway.core.mqtt.overlap_dedup import OverlapDedup
 from gateway.core.mqtt.subscriber import Subscriber, is_replay
 from gateway.core.state_records import PacketDeleted, PacketRecord, PacketsDeleted
 from gateway.core.values import Message, Publication, contents_of
+from gateway.packets.codec import ReceivedPublish
 
 
 class Verdict(Enum):

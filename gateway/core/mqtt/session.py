@@ -58,23 +58,6 @@ from gateway.core.mqtt.caution import (
     is_about_content,
     own_key,
 )
-from gateway.core.mqtt.codec import (
-    PLAIN_OCTETS,
-    PUBACK,
-    PUBCOMP,
-    PUBLISH,
-    PUBREC,
-    BadPacketError,
-    ReceivedPublish,
-    SkippedPublish,
-    packet_end,
-    plain_answers,
-    plain_publication,
-    publication_of,
-    publish_head,
-    read_packet,
-    unreadable_publish,
-)
 from gateway.core.mqtt.options import PACKET_BYTES_MAX, RECEIVE_MAX, MqttOptions
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.mqtt.reason_codes import spoken
@@ -85,20 +68,33 @@ from gateway.core.state_records import PacketRecord
 from gateway.core.topic_options import OptionsByTopic, ReadingOptions
 from gateway.core.values import Publication
 from gateway.frames.layout import OCTETS
+from gateway.packets.codec import (
+    CONNACK,
+    CONNACK_311_BYTES,
+    NO_MQTT_5,
+    PLAIN_OCTETS,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    REFUSED_BY_311,
+    BadPacketError,
+    ReceivedPublish,
+    SkippedPublish,
+    no_connack_but,
+    packet_end,
+    plain_answers,
+    plain_publication,
+    publication_of,
+    publish_head,
+    read_packet,
+    unreadable_publish,
+)
 
 # Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
 RECORD_S = 10.0
 
-
-CONNACK = 0x20
-REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
-CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
-ANSWER_SHOWN = 16  # bytes of an answer that is none
 NO_CONNACK = "no CONNACK within {seconds:g} s; is it an MQTT 5 broker?"
-NO_MQTT_5 = (
-    "the broker does not speak MQTT 5 (it answered CONNECT as MQTT 3.1.1 does, code {code}); use a "
-    "broker that does (mosquitto 1.6 or newer)"
-)
 
 
 class Phase(Enum):
@@ -598,11 +594,6 @@ class MqttSession:
             user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())
-
-
-def no_connack_but(answer: bytes) -> str:
-    """Of an answer to CONNECT that is no packet: what has its port, as far as that can be seen."""
-    return f"{answer[:ANSWER_SHOWN]!r} in place of CONNACK; is it an MQTT 5 broker?"
 
 
 def _name_of(packet: object) -> str:

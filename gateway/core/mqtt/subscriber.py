@@ -47,10 +47,10 @@ import mqtt5
 from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, Key, filter_key, own_filter_key
-from gateway.core.mqtt.codec import BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST, PACKET_BYTES_MAX
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
+from gateway.packets.codec import BadPacketError
 
 FILTERS_PER_PACKET_MAX = 64
 REPLAY_S = 30.0  # after SUBSCRIBE retained messages may come

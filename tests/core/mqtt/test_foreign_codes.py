@@ -13,7 +13,6 @@ from gateway.core.events import (
     ReadingsAcknowledged,
     SubscriptionGranted,
 )
-from gateway.core.mqtt.foreign_codes import with_known_codes
 from gateway.core.mqtt.session import MqttSession, Phase
 from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import connected, new_reading, only, options
@@ -120,23 +119,3 @@ def test_the_server_that_it_names_is_reported() -> None:
         refused, _ = session.receive(packet, 0.1)
         assert isinstance(refused, UpstreamRefused)
         assert "'other:1883'" in refused.reason
-
-
-@pytest.mark.parametrize(
-    ("packet", "known", "codes"),
-    [
-        (b"\x40\x03\x00\x01\x01", b"\x40\x03\x00\x01\x00", [1]),
-        (b"\x40\x02\x00\x01", b"\x40\x02\x00\x01", []),
-        (b"\x62\x03\x00\x01\xf0", b"\x62\x03\x00\x01\x92", [0xF0]),
-        (b"\xb0\x04\x00\x01\x00\x33", b"\xb0\x04\x00\x01\x00\x00", [0x33]),
-        (b"\x90\x05\x00\x01\x00\x01\x33", b"\x90\x05\x00\x01\x00\x01\x02", [1, 0x33]),
-        (b"\xe0\x00", b"\xe0\x00", []),
-        (b"\x30\x03\x00\x01a", b"\x30\x03\x00\x01a", []),
-        (b"\x90\x85\x01\x00\x01\x81\x01" + b"x" * 129 + b"\x05", None, [5]),
-        (b"\x90\x03\x00\x01\x80", b"\x90\x03\x00\x01\x80", []),
-    ],
-)
-def test_only_the_codes_are_changed(packet: bytes, known: bytes | None, codes: list[int]) -> None:
-    changed, found = with_known_codes(packet)
-    assert found == codes
-    assert changed == (packet[:-1] + b"\x02" if known is None else known)

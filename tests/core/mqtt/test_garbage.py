@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, DropUpstream, Transmit
 from gateway.core.events import Output
-from gateway.core.mqtt.codec import BadPacketError, read_packet
 from gateway.core.mqtt.session import MqttSession, Phase
 from tests.core.mqtt.broker_side import (
     connected,
@@ -168,21 +167,6 @@ def test_what_came_before_the_garbage_counts() -> None:
         "Publication",
         "DropUpstream",
     ]
-
-
-def test_a_mistake_of_ours_is_not_blamed_on_the_broker() -> None:
-    with pytest.raises(TypeError):
-        read_packet("no bytes")  # type: ignore[arg-type]
-
-
-def test_text_that_is_not_utf_8_is_refused_by_the_codec_too() -> None:
-    with pytest.raises(BadPacketError, match="text that is not UTF-8"):
-        read_packet(memoryview(bytes.fromhex("30 04 0001 ff 00")))
-
-
-def test_a_packet_fills_its_length() -> None:
-    with pytest.raises(BadPacketError, match="a packet of 2 bytes that says it has 3"):
-        read_packet(memoryview(b"\xd0\x00\x00"))
 
 
 packets_bent = st.builds(

@@ -14,8 +14,8 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.mqtt.codec import PublishEncoder
 from gateway.core.mqtt.inflight import InFlight
+from gateway.core.mqtt.publish_encoder import PublishEncoder
 from gateway.core.state_records import PACKET_IDS, ClientId
 from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import options, tag

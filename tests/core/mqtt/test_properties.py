@@ -6,8 +6,6 @@ import warnings
 
 import mqtt5
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.core.effects import (
     DropUpstream,
@@ -17,8 +15,6 @@ from gateway.core.effects import (
     UpstreamUp,
 )
 from gateway.core.events import ReadingRefused, ReadingsAcknowledged
-from gateway.core.mqtt.codec import BadPacketError, read_packet
-from gateway.core.mqtt.properties import NOTES_MAX, may_have_bad_text, with_allowed_properties
 from gateway.core.mqtt.session import MqttSession, Phase
 from gateway.core.values import Publication
 from tests.core.mqtt.broker_side import connected, new_reading, news, only, options
@@ -29,22 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 rows = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 malformed = pytest.mark.parametrize("packet", MALFORMED.values(), ids=MALFORMED)
-
-
-@rows
-def test_what_may_not_be_there_is_left_out_and_nothing_else(row: Row) -> None:
-    changed, notes = with_allowed_properties(row.packet)
-    assert changed.hex(" ") == row.allowed.hex(" ")
-    assert ", ".join(notes) == row.ignored
-    assert with_allowed_properties(changed) == (changed, [])
-
-
-@rows
-def test_the_packet_is_read_as_if_it_were_not_there(row: Row) -> None:
-    packet, codes, ignored = read_packet(memoryview(row.packet))
-    assert repr(packet) == repr(mqtt5.read(memoryview(row.allowed))[0])
-    assert codes == [] or row.ignored
-    assert set(ignored) == set(filter(None, row.ignored.split(", ")))
 
 
 @rows
@@ -67,7 +47,6 @@ def test_the_connection_lives(row: Row) -> None:
 @malformed
 def test_a_length_that_does_not_fit_ends_the_connection(packet: str) -> None:
     data = bytes.fromhex(packet)
-    assert with_allowed_properties(data)[0] == data
     session = MqttSession(options())
     if data[0] == 0x20:
         session.opened(0.0)
@@ -176,44 +155,3 @@ def test_text_after_the_first_that_could_not_be_read_is_found_before_the_codec_p
         session.receive(bytes.fromhex("30 08 0001 61 03 1f 0000 78"), 1.0)
         (message,) = session.receive(odd, 1.0)
     assert isinstance(message, Publication)
-
-
-def test_lengths_in_more_bytes_than_they_need_are_read() -> None:
-    plain = bytes.fromhex("30 06 0001 61 00 7879")
-    for odd in ("30 86 00 0001 61 00 7879", "30 07 0001 61 80 00 7879"):
-        changed, notes = with_allowed_properties(bytes.fromhex(odd))
-        assert changed == plain
-        assert notes == ["a length in more bytes than it needs"]
-
-
-def test_a_packet_with_lengths_of_several_bytes_is_read() -> None:
-    packet = mqtt5.PublishPacket("t", b"x" * 300, user_properties=[("a", "b" * 200)]).write()
-    at = packet.index(b"\x26")
-    changed, notes = with_allowed_properties(packet)
-    assert (changed, notes) == (packet, [])
-    bad = packet[: at + 7] + b"\xff" + packet[at + 8 :]
-    changed, notes = with_allowed_properties(bad)
-    assert changed == mqtt5.PublishPacket("t", b"x" * 300).write()
-    assert notes == ["0x26 is not UTF-8"]
-
-
-def test_what_is_logged_of_one_packet_is_bounded() -> None:
-    flags = bytes(byte for name in (0x17, 0x19, 0x25, 0x28, 0x29, 0x2A) for byte in (name, 1))
-    wide = b"".join(bytes((name, 0, 1)) for name in (0x13, 0x21, 0x22, 0x23))
-    body = b"\x00\x01\x00" + bytes((len(flags + wide),)) + flags + wide
-    _, notes = with_allowed_properties(bytes((0x40, len(body))) + body)
-    assert len(notes) == NOTES_MAX
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_left_or_become_a_packet_of_their_kind(data: bytes) -> None:
-    may_have_bad_text(data or b"\x00")
-    for packet in (data or b"\x00", b"\x30" + bytes((len(data),)) + data):
-        changed, _ = with_allowed_properties(packet)
-        assert changed[0] == packet[0]
-        assert with_allowed_properties(changed) == (changed, [])
-
-
-def test_text_of_a_topic_is_not_repaired() -> None:
-    with pytest.raises(BadPacketError, match="not UTF-8"):
-        read_packet(memoryview(bytes.fromhex("30 04 0001 ff 00")))

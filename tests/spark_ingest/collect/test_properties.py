@@ -4,11 +4,8 @@ the gateway is held to as well.
 
 from __future__ import annotations
 
-import mqtt5
 import pytest
 
-from spark_ingest.collect.packets import read_packet
-from spark_ingest.collect.properties import may_have_bad_text, with_allowed_properties
 from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
@@ -27,21 +24,6 @@ rows = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 malformed = pytest.mark.parametrize("packet", MALFORMED.values(), ids=MALFORMED)
 # What a broker may send to a collector, which publishes at QoS 0 alone.
 SENT = ("PUBLISH", "SUBACK", "UNSUBACK", "DISCONNECT")
-
-
-@rows
-def test_what_may_not_be_there_is_left_out_and_nothing_else(row: Row) -> None:
-    changed, notes = with_allowed_properties(row.packet)
-    assert changed.hex(" ") == row.allowed.hex(" ")
-    assert ", ".join(notes) == row.ignored
-
-
-@rows
-@pytest.mark.parametrize("check_text", [False, True])
-def test_the_packet_is_read_as_if_it_were_not_there(row: Row, *, check_text: bool) -> None:
-    packet, ignored = read_packet(memoryview(row.packet), check_text=check_text)
-    assert repr(packet) == repr(mqtt5.read(memoryview(row.allowed))[0])
-    assert set(ignored) == set(filter(None, row.ignored.split(", ")))
 
 
 @pytest.mark.parametrize(
@@ -102,18 +84,3 @@ def test_it_is_logged_once_on_each_connection() -> None:
     ]
     session.closed()
     assert type(up(session).receive(odd, 1.0, 0)[0]) is PropertiesIgnored
-
-
-def test_what_cannot_be_read_has_no_bad_text() -> None:
-    assert may_have_bad_text(b"\x30\xff\xff\xff\xff\xff") is False
-
-
-def test_a_packet_with_a_long_payload_keeps_it() -> None:
-    payload = b"x" * 300
-    # Maximum Packet Size (0x27) has no place in a PUBLISH.
-    body = b"\x00\x01t\x05\x27\x00\x00\x01\x00" + payload
-    packet = b"\x30" + bytes((len(body) & 0x7F | 0x80, len(body) >> 7)) + body
-    changed, notes = with_allowed_properties(packet)
-    read, _ = mqtt5.read(memoryview(changed))
-    assert isinstance(read, mqtt5.PublishPacket)
-    assert (read.topic, read.payload, len(notes)) == ("t", payload, 1)

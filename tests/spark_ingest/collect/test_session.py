@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ingest.collect.packets import BadPacketError, read_packet
 from spark_ingest.collect.session import (
     CollectorSession,
     Drop,
@@ -23,6 +23,7 @@ from spark_ingest.collect.session import (
     SessionOptions,
     Subscribed,
     Transmit,
+    Unreadable,
     Unsubscribed,
 )
 from spark_ingest.payload.record import Delivery
@@ -273,14 +274,24 @@ def test_a_broker_that_does_not_answer_is_left(answers: bytes, due: str) -> None
             False,
             "DISCONNECT 0x8b server shutting down",
         ),
+        (bytes.fromhex("20 02 00 01"), False, "answered CONNECT as MQTT 3.1.1 does, code 1"),
+        (bytes.fromhex("20 03 00 01 00"), False, "answered CONNECT as MQTT 3.1.1 does, code 1"),
+        (bytes.fromhex("20 03 00 a5 00"), False, "CONNACK 0xa5 of no meaning in MQTT 5"),
+        (
+            connack() + bytes.fromhex("90 05 0001 00 01 b0"),
+            True,
+            "no subscription to $share/ingest/barn/+: the broker said SUBACK 0xb0",
+        ),
+        (connack() + bytes.fromhex("e0 01 b0"), False, "DISCONNECT 0xb0 of no meaning in MQTT 5"),
+        (b"HTTP/1.1 400", False, "in place of CONNACK; is it an MQTT 5 broker?"),
         (publish(7), False, "PUBLISH while connecting"),
         (SUBACK, False, "SUBACK while connecting"),
         (connack() + connack(), False, "CONNACK while subscribing"),
         (connack() + publish(7, qos=2), False, "QoS 2"),
         (connack()[:1] + b"\xe8\x08" + b"x" * 1000, False, "larger than we take while connecting"),
-        (connack() + b"\x90\xe8\x08", False, "that is no message of ours"),
-        (connack() + b"\x34\xe8\x08", False, "that is no message of ours"),
-        (connack() + b"\x32\xe8\x08\xff\xff", False, "a topic longer than its packet"),
+        (connack() + b"\x90\xe8\x08", False, "a packet of 1131 bytes, more than we take"),
+        (connack() + b"\x34\xe8\x08\x00\x01t\x00\x07", False, "QoS 2"),
+        (connack() + b"\x32\xe8\x08\xff\xff", False, "a PUBLISH whose topic goes beyond its end"),
         (b"\x20\xff\xff\xff\xff\x01", False, "more than four bytes"),
         (b"\x00\x00", False, "the broker sent what it may not send"),
         (b"\x20\x05\x00\x00\x03\x00\x00", False, "the broker sent what it may not send"),
@@ -297,11 +308,36 @@ def test_a_broker_that_refuses_or_talks_nonsense_is_left(
     assert session.phase is Phase.CLOSED
 
 
-# The codec's native code panics, which Python tells besides.
+REFUSED = Transmit(bytes.fromhex("40 03 0007 90"))
+
+
+# The codec's native code panics at the first one, which Python reports too.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_text_that_is_no_utf_8_is_the_brokers_fault() -> None:
-    octets = publish(7).replace(b"farm/1", b"farm/\xff")
-    assert "not UTF-8" in dropped(up().receive(octets, 0.0, 0)).reason
+@pytest.mark.parametrize(("qos", "answers"), [(0, []), (1, [REFUSED])])
+def test_a_topic_that_is_no_utf_8_is_refused_and_the_connection_lives(
+    qos: int, answers: list[Effect]
+) -> None:
+    session = up()
+    session.receive(publish(7, b"before"), 1.0, 0)
+    octets = publish(7 if qos else None, qos=qos).replace(b"farm/1", b"farm/\xff")
+    expected = [Unreadable("farm/\ufffd"), *answers]
+    assert session.receive(octets, 1.0, 0) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert session.receive(octets, 1.0, 0) == expected
+    assert len(arrived(session.receive(publish(8), 1.0, 0))) == 1
+    assert session.unacknowledged == (1 if qos else 2), "the id is that of another message now"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("qos", [1, 2])
+def test_it_ends_the_connection_where_nothing_may_come_yet_and_at_qos_2(qos: int) -> None:
+    octets = publish(7, qos=qos).replace(b"farm/1", b"farm/\xff")
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    if qos == 2:
+        session.receive(connack() + SUBACK, 0.0, 0)
+    assert "not UTF-8" in dropped(session.receive(octets, 0.0, 0)).reason
 
 
 def test_it_leaves_the_group_and_ends_its_session_when_told() -> None:
@@ -342,16 +378,6 @@ def test_no_octets_raise(chunks: list[bytes]) -> None:
     for chunk in chunks:
         if session.phase is not Phase.CLOSED:
             session.receive(chunk, 1.0, 0)
-
-
-def test_a_packet_fills_its_length() -> None:
-    with pytest.raises(BadPacketError, match="a packet of 2 bytes that says it has 3"):
-        read_packet(memoryview(b"\xd0\x00\x00"))
-
-
-def test_what_the_codec_cannot_read_is_told_apart_from_a_mistake_of_ours() -> None:
-    with pytest.raises(TypeError):
-        read_packet("text")  # type: ignore[arg-type]
 
 
 def test_what_it_publishes_is_retained_where_the_broker_does_that() -> None:
@@ -399,6 +425,16 @@ def test_many_filters_go_in_several_packets_and_it_is_up_when_all_are_granted() 
     done = [mqtt5.UnsubAckPacket(each, [mqtt5.UnsubAckReasonCode.SUCCESS]).write() for each in ids]
     assert session.receive(done[0] + done[1], 0.0, 0) == []
     assert session.receive(done[2], 0.0, 0) == [Unsubscribed()]
+
+
+def test_a_code_below_0x80_that_is_not_known_grants_a_subscription_and_ends_one() -> None:
+    session = CollectorSession(FORMER)
+    session.opened(0.0)
+    session.receive(connack(session_present=True), 0.0, 0)
+    subscribed, *_ = session.receive(bytes.fromhex("90 05 0001 00 01 05"), 0.0, 0)
+    assert subscribed == Subscribed(True)
+    ended = session.receive(bytes.fromhex("b0 05 07d1 00 00 05"), 0.0, 0)
+    assert ended == [FormerEnded(FORMER.former, (), "")]
 
 
 def test_a_refusal_in_any_of_them_names_its_filter() -> None:

@@ -1,5 +1,5 @@
-"""A message that is larger than we take, from a broker that sends it all the same: it is skipped,
-refused, counted, and the connection goes on.
+"""A message that is larger than we take, or whose topic is not UTF-8, from a broker that sends it
+all the same: it is skipped, refused, counted, and the connection goes on.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tests.support.waiting import until
 
 LARGE = publish(7, b"x" * 2000)
 REFUSED = bytes.fromhex("40 03 0007 97")
+NO_TEXT = publish(9).replace(b"farm/1", b"farm/\xff")
+NO_TEXT_REFUSED = bytes.fromhex("40 03 0009 90")
 SMALL = publish(8, b"2")
 
 
@@ -106,11 +108,13 @@ def test_the_log_names_the_topic_and_the_key_once_and_the_rest_is_collected(
                 one = mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE
                 connection.sendall(mqtt5.SubAckPacket(1, [one]).write())
                 connection.sendall(LARGE[:1000])
-                connection.sendall(LARGE[1000:] + LARGE + SMALL)
+                connection.sendall(LARGE[1000:] + LARGE + NO_TEXT + NO_TEXT + SMALL)
                 heard = read_until(connection, bytes.fromhex("40 02 0008"))
-                assert heard.count(REFUSED) == 2
+                assert heard.count(REFUSED) == heard.count(NO_TEXT_REFUSED) == 2
             until(lambda: len(rows_in(collector.lake)) == 1)
         lines = [line for line in collector.log.splitlines() if "is skipped" in line]
+        (refused,) = (line for line in collector.log.splitlines() if "is not UTF-8" in line)
     assert len(lines) == 1
+    assert "farm/" in refused
     assert f"a message of {len(LARGE)} bytes on topic" in lines[0]
     assert re.search(r"farm/1.*collector\.message_bytes_max \(1024\)", lines[0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_ingest.collect.packets import read_packet
+from gateway.packets.codec import read_packet
 from spark_ingest.payload.record import UNIX_US_MAX, Tag, tag_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "upstream.jsonl"
@@ -18,7 +18,7 @@ READINGS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
 
 @pytest.mark.parametrize("reading", READINGS, ids=[each["name"] for each in READINGS])
 def test_the_tag_is_what_the_gateway_put_on(reading: dict[str, object]) -> None:
-    packet, _ = read_packet(memoryview(bytes.fromhex(str(reading["packet_hex"]))))
+    packet, _, _ = read_packet(memoryview(bytes.fromhex(str(reading["packet_hex"]))))
     tag = tag_of(packet.user_properties)  # type: ignore[attr-defined]
     assert isinstance(reading["ts"], int)
     assert tag == Tag(

@@ -1,7 +1,9 @@
-"""Properties in packets from the broker that MQTT 5 does not allow (2.2.2 and each packet's table).
+"""What MQTT 5 does not allow in a packet from the broker: repaired before the codec package reads
+it.
 
-The codec package refuses the whole packet for one of them, and a broker that sends one sends it
-with every packet. What they say is not needed to understand a packet, so they are left out:
+Properties (2.2.2 and each packet's table). The codec package refuses the whole packet for one of
+them, and a broker that sends one sends it with every packet. What they say is not needed to
+understand a packet, so they are left out:
 
 - one that may not be in this packet, or that is there a second time (the first one counts);
 - one whose value is none: zero where zero is not allowed, a flag that is neither 0 nor 1, text that
@@ -11,19 +13,23 @@ with every packet. What they say is not needed to understand a packet, so they a
 - one that is not known, and all that follow it: its length is not known either.
 
 A length that runs out of its packet or its section is not repaired: then it is not clear what the
-rest is. `spark_ingest/collect/properties.py` does the same, by the same table of tests
-(`tests/golden/properties.txt`).
+rest is.
+
+Reason codes that MQTT 5 does not list for a packet. mochi-mqtt acknowledges QoS 1 with 0x01.
+Whatever is below 0x80 is success (2.4), anything else a failure: a code that is not known must not
+cost the connection, and what waits in it.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from gateway.core.mqtt.varint import LengthError, read_varint, varint
-
-CONNACK, PUBLISH, SUBACK, UNSUBACK, DISCONNECT = 2, 3, 9, 11, 14
-_ACKNOWLEDGEMENTS = (4, 5, 6, 7)
+CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = 2, 3, 4, 5, 6, 7
+SUBACK, UNSUBACK, DISCONNECT = 9, 11, 14
+_ACKNOWLEDGEMENTS = (PUBACK, PUBREC, PUBREL, PUBCOMP)
 NOTES_MAX = 8  # of one packet
+_BITS_MAX = 28
+_MORE = 0x80
 
 UNKNOWN = "is not known"
 MISPLACED = "may not be in this packet"
@@ -91,6 +97,30 @@ _ALLOWED: dict[int, frozenset[int]] = {
     **dict.fromkeys((*_ACKNOWLEDGEMENTS, SUBACK, UNSUBACK), _OF_ACKNOWLEDGEMENTS),
     DISCONNECT: frozenset({0x11, SERVER_REFERENCE, REASON_STRING, USER_PROPERTY}),
 }
+FAILURE = 0x80  # "unspecified error", which each packet but PUBREL and PUBCOMP knows
+NO_SUCH_ID = 0x92
+
+# Reason codes that the codec takes (MQTT 5, 2.4 and the tables of each packet).
+_ACKNOWLEDGED = frozenset({0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99})
+_KNOWN: dict[int, frozenset[int]] = {
+    CONNACK: frozenset({0, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, *range(0x99, 0x9E), 0x9F}),
+    PUBACK: _ACKNOWLEDGED,
+    PUBREC: _ACKNOWLEDGED,
+    PUBREL: frozenset({0x00, NO_SUCH_ID}),
+    PUBCOMP: frozenset({0x00, NO_SUCH_ID}),
+    SUBACK: frozenset({0, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2}),
+    UNSUBACK: frozenset({0x00, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91}),
+    DISCONNECT: frozenset(
+        {0x00, 0x04, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91), *range(0x93, 0xA3)}
+    ),
+}
+
+
+class LengthError(Exception):
+    """A length that is none, or that runs out of what it is in."""
+
+
+# Properties
 
 
 def may_have_bad_text(packet: bytes) -> bool:
@@ -238,3 +268,72 @@ def _text_end(data: bytes, at: int, size: int) -> int:
     if at + 2 > size or end > size:
         raise LengthError
     return end
+
+
+# Reason codes
+
+
+def with_known_codes(packet: bytes) -> tuple[bytes, list[int]]:
+    """The packet with codes that the codec takes, and the codes as they came; none if it has none
+    in its place, or cannot be read.
+    """
+    kind = packet[0] >> 4
+    try:
+        places = _places(packet, kind)
+    except LengthError:
+        return packet, []
+    codes = [packet[at] for at in places]
+    known = _KNOWN.get(kind, frozenset())
+    changed = bytearray(packet)
+    for at, code in zip(places, codes, strict=True):
+        if code not in known:
+            changed[at] = _instead_of(code, kind)
+    return bytes(changed), codes
+
+
+def _places(packet: bytes, kind: int) -> range:
+    size = len(packet)
+    body, _ = read_varint(packet, 1, size)
+    if kind == CONNACK:
+        return range(body + 1, min(body + 2, size))
+    if kind in (PUBACK, PUBREC, PUBREL, PUBCOMP):
+        return range(body + 2, min(body + 3, size))
+    if kind == DISCONNECT:
+        return range(body, min(body + 1, size))
+    if kind in (SUBACK, UNSUBACK):
+        after, properties = read_varint(packet, body + 2, size)
+        return range(min(after + properties, size), size)
+    return range(0)
+
+
+def _instead_of(code: int, kind: int) -> int:
+    if code >= FAILURE:
+        return NO_SUCH_ID if kind in (PUBREL, PUBCOMP) else FAILURE
+    return min(code, 2) if kind == SUBACK else 0
+
+
+# Variable byte integers (1.5.5): lengths of packets and of their properties
+
+
+def varint(value: int) -> bytes:
+    """As the packet has it; `value` is at most 268,435,455."""
+    encoded = bytearray()
+    while value >= _MORE:
+        encoded.append(value & 0x7F | _MORE)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the number ends that begins at `at`, and its value. Raises LengthError."""
+    value = 0
+    for shift in range(0, _BITS_MAX, 7):
+        if at >= end:
+            raise LengthError
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < _MORE:
+            return at, value
+    raise LengthError

@@ -1,4 +1,4 @@
-"""Our own writer against the codec package, and where packets end."""
+"""Where packets end, and what is read of them, held against the codec package."""
 
 from __future__ import annotations
 
@@ -7,70 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.mqtt.codec import (
+from gateway.packets.codec import (
     BadPacketError,
-    PublishEncoder,
     packet_end,
     plain_publication,
     publication_of,
     read_packet,
     unreadable_publish,
 )
-from gateway.core.mqtt.varint import varint
-from gateway.core.state_records import ClientId
-from gateway.core.values import Reading
-from tests.core.mqtt.broker_side import options, publication
+from gateway.packets.repair import varint
+from tests.core.mqtt.broker_side import publication
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#+"), min_size=1, max_size=40)
 payloads = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(lambda size: b"x" * size))
-numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63))
-
-
-@given(
-    st.lists(st.tuples(names, names, payloads, st.booleans(), numbers, numbers), max_size=4),
-    st.integers(1, 65_535), st.integers(0, 2), st.booleans(), st.sampled_from(["", "site/ö/"]),
-    st.sampled_from([3, 2]),
-)  # fmt: skip
-def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
-    contents: list[tuple[str, str, bytes, bool, int, int]],
-    packet_id: int, qos: int, dup: bool, prefix: str, epoch: int,
-) -> None:  # fmt: skip
-    """Several readings by one writer, of two lives."""
-    writer = PublishEncoder(options(topic_prefix=prefix))
-    for topic, client, payload, retain, sequence, unix_ms in contents * 2:
-        reading = Reading(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
-        reading.sequence, reading.unix_ms, reading.upstream_qos = sequence, unix_ms, qos
-        reading.epoch = epoch
-        numbered = [("epoch", str(epoch)), ("seq", str(sequence))] if qos else []
-        expected = mqtt5.PublishPacket(
-            prefix + topic,
-            payload,
-            qos=mqtt5.QoS(qos),
-            retain=retain,
-            duplicate=dup,
-            packet_id=packet_id if qos else None,
-            user_properties=[("gw", "gh"), ("client", client), *numbered, ("ts", str(unix_ms))],
-        )
-        assert writer.write(reading, packet_id, dup=dup) == expected.write()
-
-
-def test_a_broker_without_retained_messages_is_sent_none() -> None:
-    writer = PublishEncoder(options())
-    writer.retain_available = False
-    reading = Reading(ClientId("s1"), "t", b"", 0, True, 1, 7, 0.0)
-    assert writer.write(reading, 0)[0] == 0x30
-    assert reading.retain, "the next broker may keep it"
-
-
-@pytest.mark.parametrize("octets", [255, 256, 65_535])
-def test_long_names_have_their_length_as_well(octets: int) -> None:
-    name = "n" * octets
-    packet = PublishEncoder(options()).write(
-        Reading(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0
-    )
-    read, _ = mqtt5.read(memoryview(packet))
-    assert isinstance(read, mqtt5.PublishPacket)
-    assert (read.topic, read.user_properties[1]) == (name, ("client", name))
 
 
 @pytest.mark.parametrize(
@@ -228,3 +177,18 @@ def test_a_topic_that_is_not_utf_8_is_not_plain_and_named_as_far_as_it_can_be() 
     assert (skipped.topic, skipped.qos, skipped.packet_id) == ("a\ufffd", 1, 7)
     readable = publication("a\ufffd", b"", 1, 7)
     assert unreadable_publish(readable, 0, len(readable)) is None
+
+
+def test_a_mistake_of_ours_is_not_blamed_on_the_broker() -> None:
+    with pytest.raises(TypeError):
+        read_packet("no bytes")  # type: ignore[arg-type]
+
+
+def test_text_that_is_not_utf_8_is_refused_by_the_codec_too() -> None:
+    with pytest.raises(BadPacketError, match="text that is not UTF-8"):
+        read_packet(memoryview(bytes.fromhex("30 04 0001 ff 00")))
+
+
+def test_a_packet_fills_its_length() -> None:
+    with pytest.raises(BadPacketError, match="a packet of 2 bytes that says it has 3"):
+        read_packet(memoryview(b"\xd0\x00\x00"))

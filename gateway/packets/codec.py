@@ -1,14 +1,13 @@
-"""MQTT 5 packets that the codec package would be slow at, or that it leaves to its caller.
+"""MQTT 5 packets in a stream of bytes: where each ends, and its content, by the `mqtt5` package.
 
-A reading's PUBLISH carries five user properties (the delivery tag), of which only the sequence
-and the time differ from one reading of a client to its next. Written piece by piece from what is
-the same for all it takes a third of the time of a general encoder. Nothing is remembered of topics
-and clients: to encode their names takes as long as to look them up, and with very many it would be
-the slower way.
-
-A PUBLISH from the broker is read here if it is plain: no properties but the identifiers of our
-subscriptions and the Message Expiry Interval. Tests hold both against the codec package byte by
-byte.
+Rules
+- A packet that is none is a BadPacketError, and nothing else is raised, on any bytes.
+- What MQTT 5 does not allow and brokers send all the same is repaired first (repair.py).
+- What the codec package would be slow at is read here: acknowledgements without a reason, many of
+  which come at once, and a PUBLISH without properties but the identifiers of our subscriptions and
+  the Message Expiry Interval. Tests hold that against the codec package byte by byte.
+- What a packet means is left to the session that reads it: the gateway's (core/mqtt/), that of
+  `tidegate watch`, the collector's (spark_ingest/collect/).
 """
 
 from __future__ import annotations
@@ -19,13 +18,9 @@ from struct import Struct
 
 import mqtt5
 
-from gateway.core.mqtt.foreign_codes import with_known_codes
-from gateway.core.mqtt.options import MqttOptions
-from gateway.core.mqtt.properties import may_have_bad_text, with_allowed_properties
-from gateway.core.mqtt.varint import varint
-from gateway.core.values import Reading
-from gateway.frames.layout import OCTETS
+from gateway.packets.repair import may_have_bad_text, with_allowed_properties, with_known_codes
 
+CONNACK = 0x20
 PUBLISH = 0x30
 PUBACK = 0x40
 PUBREC = 0x50
@@ -34,14 +29,19 @@ PLAIN_OCTETS = 4  # of an answer with its packet id alone: no reason code is suc
 PLAIN_LENGTH = 2
 PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
-USER_PROPERTY = b"\x26"
 LENGTH_OCTETS = 2  # before a text (MQTT 5, 1.5.4)
-DIGITS_MAX = 20  # of a number of 64 bits
 REMAINING_LENGTH_OCTETS = 4  # at most (MQTT 5, 2.1.4)
 SUBSCRIPTION_IDENTIFIER = 0x0B
 MESSAGE_EXPIRY_INTERVAL = 0x02
 EXPIRY_OCTETS = 5  # with its identifier (MQTT 5, 3.3.2.3.3)
 NO_PACKET_ID = 0
+REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
+CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
+ANSWER_SHOWN = 16  # bytes of an answer that is none
+NO_MQTT_5 = (
+    "the broker does not speak MQTT 5 (it answered CONNECT as MQTT 3.1.1 does, code {code}); use a "
+    "broker that does (mosquitto 1.6 or newer)"
+)
 REPLACEMENT = "\ufffd"  # of what is not UTF-8; it may be part of a topic
 
 _QOS_MAX = 2
@@ -54,78 +54,12 @@ class BadPacketError(Exception):
     """The broker sent bytes that are no MQTT 5 packet."""
 
 
-_VARINTS_MAX = 2048
-_VARINTS = tuple(varint(value) for value in range(_VARINTS_MAX))
-_two_octets = Struct(">H").pack
-_TABLED = 256  # lengths of names, nearly all
-_LENGTHS = tuple(map(_two_octets, range(_TABLED)))
-_FIRST = tuple(bytes((PUBLISH | flags,)) for flags in range(16))
+_two_bytes = Struct(">H").pack
 
 
-def user_property(name: str, value: str) -> bytes:
-    return USER_PROPERTY + _string(name) + _string(value)
-
-
-def _string(text: str) -> bytes:
-    octets = text.encode()
-    return _two_octets(len(octets)) + octets
-
-
-class PublishEncoder:
-    """Readings as MQTT 5 PUBLISH packets with their delivery tag."""
-
-    def __init__(self, options: MqttOptions) -> None:
-        self._prefix = options.topic_prefix.encode()
-        # Before the client's name.
-        self._tag = user_property("gw", options.gateway_name) + USER_PROPERTY + _string("client")
-        self._epoch = options.epoch
-        # Before a sequence, by how many digits it has.
-        sequence = user_property("epoch", str(options.epoch)) + USER_PROPERTY + _string("seq")
-        self._sequence = tuple(sequence + _two_octets(digits) for digits in range(DIGITS_MAX + 1))
-        self._time: tuple[int, bytes] = (-1, b"")
-        self.retain_available = True
-
-    def write(self, reading: Reading, packet_id: int, *, dup: bool = False) -> bytes:
-        """The packet; `packet_id` counts for QoS 1 and 2 only."""
-        unix_ms, payload, qos = reading.unix_ms, reading.payload, reading.upstream_qos
-        time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
-        retain = reading.retain and self.retain_available
-        first = _FIRST[qos << 1 | retain | dup << 3]
-        prefix, topic = self._prefix, reading.topic.encode()
-        tag, client = self._tag, reading.client_id.encode()
-        if not qos:
-            high = low = behind = digits = b""
-        else:
-            high, low = OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]
-            digits = b"%d" % reading.sequence
-            if reading.epoch == self._epoch:  # nearly always
-                behind = self._sequence[len(digits)]
-            else:
-                behind, digits = b"", _numbers(reading)
-        client_size, topic_size = len(client), len(prefix) + len(topic)
-        named = _LENGTHS[client_size] if client_size < _TABLED else _two_octets(client_size)
-        headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_octets(topic_size)
-        size = len(tag) + LENGTH_OCTETS + client_size + len(behind) + len(digits) + len(time)
-        properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        size += LENGTH_OCTETS + topic_size + len(properties) + len(payload)
-        size += len(high) + len(low)
-        length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        # Compiled, formatting takes half the time of joining.
-        return b"%b%b%b%b%b%b%b%b%b%b%b%b%b%b%b" % (
-            first, length, headed, prefix, topic, high, low,
-            properties, tag, named, client, behind, digits, time, payload,
-        )  # fmt: skip
-
-    def _stamp(self, unix_ms: int) -> bytes:
-        octets = user_property("ts", str(unix_ms))
-        self._time = (unix_ms, octets)
-        return octets
-
-
-def _numbers(reading: Reading) -> bytes:
-    """Epoch and sequence of a reading that a previous run took on."""
-    epoch = user_property("epoch", str(reading.epoch))
-    return epoch + user_property("seq", str(reading.sequence))
+def no_connack_but(answer: bytes) -> str:
+    """Of an answer to CONNECT that is no packet: what has its port, as far as that can be seen."""
+    return f"{answer[:ANSWER_SHOWN]!r} in place of CONNACK; is it an MQTT 5 broker?"
 
 
 def plain_answers(data: bytes, start: int) -> list[int]:
@@ -143,7 +77,7 @@ def plain_answers(data: bytes, start: int) -> list[int]:
 
 
 def plain_pubrels(packet_ids: Iterable[int]) -> bytes:
-    return b"".join([PLAIN_PUBREL + _two_octets(packet_id) for packet_id in packet_ids])
+    return b"".join([PLAIN_PUBREL + _two_bytes(packet_id) for packet_id in packet_ids])
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
