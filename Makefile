@@ -4,9 +4,9 @@ SHELL := /bin/bash
 
 # Passed on by demo, test, bench, soak and lock: make demo ARGS="--seconds 10"
 ARGS ?=
-# Processes that share the tests out; 0 runs them in one. Two more than cores, as many tests wait. They
+# Processes that share the tests out; 0 runs them in one. Three more than cores, as many tests wait. They
 # take the files in the order of tests/conftest.py.
-WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+WORKERS ?= $(shell echo $$(($$(nproc) + 3)))
 SHARED_OUT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?=
 export PYTHON
