@@ -4,10 +4,15 @@ SHELL := /bin/bash
 
 # Passed on by demo, test, bench, soak and lock: make demo ARGS="--seconds 10"
 ARGS ?=
-# Processes that share the tests out; 0 runs them in one. Two more than cores, as many tests wait.
-WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+# Processes that share the tests out; 0 runs them in one. Three more than cores, as many tests wait. They
+# take the files in the order of tests/conftest.py.
+WORKERS ?= $(shell echo $$(($$(nproc) + 3)))
+SHARED_OUT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?=
 export PYTHON
+# Hundreds of processes of the tests would compile every module again, and each of those that share them
+# out the tests too: half of what they need.
+unexport PYTHONDONTWRITEBYTECODE
 # Debian keeps mosquitto where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
@@ -71,7 +76,7 @@ test: setup ## all tests but the soak tests, twenty minutes; ARGS="-k name" for 
 	@bash .ci/setup-micropython.sh
 	@bash .ci/setup-docs.sh
 	@bash .ci/setup-release.sh || true # tests that need it say so
-	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
+	@$(BIN)/python -m pytest -m "not soak" $(SHARED_OUT) \
 	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test spark-test-if-wanted kafka-test-if-there)
 
@@ -79,7 +84,7 @@ test: setup ## all tests but the soak tests, twenty minutes; ARGS="-k name" for 
 compiled-test: setup ## the tests of what is compiled, on the compiled modules
 	@form=$$($(BIN)/python -c 'from gateway.host.compiled import found; print(found({})[0].value)'); \
 	if [[ $$form == compiled ]]; then \
-	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) \
+	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" $(SHARED_OUT) $(COMPILED_TESTS) \
 	    $(or $(ARGS),-k "not every_world and not full_of_trouble"); \
 	else echo "The tests on compiled modules were left out, they are $$form"; fi
 
@@ -108,7 +113,7 @@ soak: setup ## the long tests, and bare machines: some hours
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
-	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
+	  $(SHARED_OUT) --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 	@$(if $(ARGS),,$(BIN)/python -m tests.fresh || [[ $$? == 69 ]]) # 69: it cannot be run here, and said why
 
 # With ARGS only those brokers: make brokers-test ARGS="mochi artemis". What cannot be installed is left out.

@@ -55,6 +55,32 @@ MEASURED_BY_OTHERS = (
     "core/test_engine_any_input.py",
     "core/test_engine_any_input_saved.py",
 )
+# Those that run longest begin, and the quick ones are last: where several processes share them out,
+# none waits long for another's last file. What is not named lies between.
+LONG = (
+    "docs/test_blocks.py",
+    "end_to_end/restart/",
+    "simulation/test_worlds.py",
+    "end_to_end/test_broker_ends_connections.py",
+    "cli/test_live_verbs.py",
+    "flashing/test_microbit.py",
+    "hil/",
+    "examples/",
+    "firmware/test_tiny.py",
+    "admin/web/",
+    "house/test_site.py",
+    "end_to_end/",
+    "storage/backup/",
+    "cli/test_buffer.py",
+    "cli/test_demo.py",
+    "cli/test_simulate.py",
+    "app/service/",
+    "storage/journal/test_found_files.py",
+    "brokers/",
+    "flashing/",
+    "house/",
+)
+QUICK = ("core/", "frames/", "config/", "presence/", "transports/framing/", "golden/")
 SOAK_TIMEOUT_S = 7200  # whoever starts one, also by its name
 _HERE = Path(__file__).parent
 _IS_COMPILED = os.environ.get(compiled.VARIABLE) == "yes"
@@ -72,12 +98,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         plain = [item for item in items if item.get_closest_marker("plain")]
         config.hook.pytest_deselected(items=plain)
         items[:] = [item for item in items if item not in plain]
+    items.sort(key=_turn)
     for item in items:
         path = item.path.relative_to(_HERE).as_posix()
         if not path.startswith(MEASURED) or path in MEASURED_BY_OTHERS:
             item.add_marker(pytest.mark.no_cover)
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S))
+
+
+def _turn(item: pytest.Item) -> int:
+    """Of a test's file; the tests of one keep their order."""
+    path = item.path.relative_to(_HERE).as_posix()
+    if path.startswith(QUICK):
+        return len(LONG) + 1
+    return next((turn for turn, name in enumerate(LONG) if path.startswith(name)), len(LONG))
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -34,6 +34,7 @@ from gateway.core.state_records import ClientId, State
 from gateway.frames import Pingresp
 from tests.admin.conftest import Log
 from tests.admin.example import ELSEWHERE, GREENHOUSE, PEER, Clock, eventful_news, news
+from tests.support.samples import for_each
 
 MALFORMED = Dropped(Reason.MALFORMED, None, "length 9, bytes 3", PEER)
 
@@ -155,7 +156,7 @@ def test_a_sleeper_that_wakes_and_sleeps_on_is_not_worth_a_line(log: Log) -> Non
     assert told.state_changes[State.ASLEEP] == 2
 
 
-@pytest.mark.parametrize("reason", Reason)
+@for_each("reason", Reason)
 def test_each_reason_has_a_level_and_its_advice_names_settings_that_exist(reason: Reason) -> None:
     level, advice = DROPPED[reason]
     assert level in (logging.DEBUG, logging.INFO, logging.WARNING)

@@ -28,7 +28,7 @@ from gateway.storage.state.store import StateStore
 from tests.admin.http_client import sources
 from tests.cli.stored import new_reading, store
 from tests.cli.test_init import nobody_in_particular
-from tests.cli.tidegate import environment_with, tidegate
+from tests.cli.tidegate import environment_with, tidegate_here
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def buffer(folder: Path, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    return tidegate("buffer", "--config", "c.toml", *arguments, folder=folder)
+    return tidegate_here("buffer", "--config", "c.toml", *arguments, folder=folder)
 
 
 def lines_of(done: "subprocess.CompletedProcess[str]") -> dict[str, str]:
@@ -118,7 +118,7 @@ def test_another_gateway_at_the_address_is_not_believed(folder: Path) -> None:
 def test_without_a_configuration_it_is_the_one_that_runs(folder: Path) -> None:
     """Whatever its name is: no other was named."""
     with answering("roof") as port:
-        done = tidegate("buffer", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
+        done = tidegate_here("buffer", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
     assert done.stderr == ""
     assert lines_of(done)["gateway"] == f"roof, running, http://127.0.0.1:{port}"
 
@@ -292,9 +292,9 @@ def test_options_may_stand_before_and_behind_the_action(folder: Path) -> None:
     store(folder / "t" / "journal", [new_reading(b"there")])
     before = ("buffer", "--config", "c.toml", "--set", f"gateway.state_dir={folder}/t")
     behind = ("--set", "gateway.name=roof", "--json")
-    answer = json.loads(tidegate(*before, "peek", *behind, folder=folder).stdout)
+    answer = json.loads(tidegate_here(*before, "peek", *behind, folder=folder).stdout)
     assert (answer["gateway"], answer["readings"][0]["text"]) == ("roof", "there")
-    assert json.loads(tidegate(*before, "--json", "peek", folder=folder).stdout)["readings"]
+    assert json.loads(tidegate_here(*before, "--json", "peek", folder=folder).stdout)["readings"]
 
 
 # Export
@@ -483,17 +483,17 @@ def test_a_number_that_is_none_is_refused(folder: Path, number: str) -> None:
 def test_health_is_an_exit_code_for_a_supervisor(folder: Path) -> None:
     with answering("greenhouse") as port:
         asked = ("health", "--set", f"admin.listen=127.0.0.1:{port}")
-        done = tidegate(*asked, folder=folder)
-        shown = json.loads(tidegate(*asked, "--json", folder=folder).stdout)
-        by_variable = tidegate(
+        done = tidegate_here(*asked, folder=folder)
+        shown = json.loads(tidegate_here(*asked, "--json", folder=folder).stdout)
+        by_variable = tidegate_here(
             "health", folder=folder, environment={"TIDEGATE_ADMIN__LISTEN": f"0.0.0.0:{port}"}
         )
     assert done.returncode == by_variable.returncode == 0
     assert done.stdout.splitlines()[0] == shown["status"]
-    away = tidegate(*asked, folder=folder)
+    away = tidegate_here(*asked, folder=folder)
     assert away.returncode == 69
     assert f"tidegate health: no gateway answers at http://127.0.0.1:{port}: " in away.stderr
-    off = tidegate("health", "--set", "admin.listen=", folder=folder)
+    off = tidegate_here("health", "--set", "admin.listen=", folder=folder)
     assert (off.returncode, off.stderr) == (
         69,
         "tidegate health: admin.listen names no port to ask\n",
@@ -524,6 +524,6 @@ def test_health_fails_only_where_a_restart_helps(
 
         thread = threading.Thread(target=answer)
         thread.start()
-        done = tidegate("health", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
+        done = tidegate_here("health", "--set", f"admin.listen=127.0.0.1:{port}", folder=folder)
         thread.join()
     assert (done.returncode, done.stdout) == (code, said)

@@ -9,7 +9,7 @@ import pytest
 from gateway.cli.check import run
 from gateway.config import load
 from gateway.config.settings import host_name
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate, tidegate_here
 
 WRONG = '[gateway]\nid = 300\n[log]\nlevl = "debug"\n'
 WRONG_LINES = [
@@ -20,40 +20,42 @@ WRONG_LINES = [
 
 def test_a_right_file_is_ok(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[gateway]\nid = 3\n")
-    done = tidegate("check", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
 def test_a_wrong_file_is_refused_with_every_mistake_on_stderr(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(WRONG)
-    done = tidegate("check", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr.splitlines() == WRONG_LINES
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    done = tidegate("check", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr == "c.toml: cannot be read: No such file or directory\n"
 
 
 def test_warnings_are_listed_and_do_not_refuse(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[upstream]\ntopic_prefix = "site"\n')
-    done = tidegate("check", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "ok\n")
     assert done.stderr.startswith("warning: c.toml:2:16: upstream.topic_prefix: has no slash")
 
 
 def test_variables_count_as_they_would_for_run(tmp_path: Path) -> None:
     (tmp_path / "c.toml").touch()
-    done = tidegate("check", "c.toml", folder=tmp_path, environment={"TIDEGATE_GATEWAY__ID": "x"})
+    done = tidegate_here(
+        "check", "c.toml", folder=tmp_path, environment={"TIDEGATE_GATEWAY__ID": "x"}
+    )
     assert done.returncode == 78
     assert done.stderr.startswith("environment TIDEGATE_GATEWAY__ID: gateway.id: expected")
 
 
 def test_show_lists_what_is_in_force_as_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[gateway]\nid = 3\n")
-    done = tidegate("check", "--show", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "--show", "c.toml", folder=tmp_path)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[:2] == ["[gateway]", "id = 3".ljust(44) + "# c.toml:2:6"]
@@ -75,7 +77,7 @@ def test_a_name_that_the_terminal_cannot_show_is_no_failure(tmp_path: Path) -> N
 def test_json_tells_mistakes_to_a_program(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(WRONG)
     environment = {"TIDEGATE_LOG__FORMAT": "xml"}
-    done = tidegate("check", "c.toml", "--json", folder=tmp_path, environment=environment)
+    done = tidegate_here("check", "c.toml", "--json", folder=tmp_path, environment=environment)
     assert (done.returncode, done.stderr) == (78, "")
     answer = json.loads(done.stdout)
     assert (answer["schema"], answer["ok"]) == ("tidegate.check/1", False)
@@ -94,11 +96,11 @@ def test_json_tells_settings_and_warnings_to_a_program(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(
         '[journal]\nsize_max = "512KiB"\n[upstream]\ntopic_prefix = "site"\n'
     )
-    answer = json.loads(tidegate("check", "c.toml", "--json", folder=tmp_path).stdout)
+    answer = json.loads(tidegate_here("check", "c.toml", "--json", folder=tmp_path).stdout)
     assert answer["ok"]
     assert len(answer["warnings"]) == 1
     assert "settings" not in answer
-    done = tidegate("check", "c.toml", "--json", "--show", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", "--json", "--show", folder=tmp_path)
     shown = json.loads(done.stdout)["settings"]
     assert shown["journal.size_max"] == {"value": 2**19, "origin": "c.toml:2:12"}
     assert shown["upstream.url"] == {"value": "mqtt://127.0.0.1:1883", "origin": "default"}

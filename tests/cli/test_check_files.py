@@ -12,7 +12,7 @@ import pytest
 from gateway.app.credentials import read_credentials, refuse_unusable
 from gateway.config import credential, load
 from gateway.transports.errors import LinkError
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate, tidegate_here
 from tests.transports.certificates import Certificates, openssl
 
 
@@ -140,7 +140,7 @@ def test_check_refuses_what_run_refuses(
     if "[gateway]" not in text:
         text += f'[gateway]\nstate_dir = "{tmp_path / "state"}"\n'
     (tmp_path / "c.toml").write_text(text)
-    checked = tidegate("check", "c.toml", folder=tmp_path)
+    checked = tidegate_here("check", "c.toml", folder=tmp_path)
     assert (checked.returncode, checked.stdout) == (code, "")
     (sentence,) = checked.stderr.splitlines()
     assert words in sentence
@@ -152,7 +152,7 @@ def test_check_refuses_what_run_refuses(
 
 def test_json_has_the_key_and_the_sentence(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[upstream]\nurl = "mqtts://b"\nca_file = "none.pem"\n')
-    done = tidegate("check", "c.toml", "--json", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", "--json", folder=tmp_path)
     assert (done.returncode, done.stderr) == (78, "")
     (problem,) = json.loads(done.stdout)["problems"]
     assert (problem["source"], problem["key"]) == ("c.toml", "upstream.ca_file")

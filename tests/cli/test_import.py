@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.app.exit_codes import ExitCode
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 
 # The settings and their order are those of gateway.conf as that gateway brings it.
 GATEWAY_CONF = """\
@@ -109,11 +109,11 @@ def imported(
     folder: Path, path: Path, *more: str, code: int = ExitCode.OK, program: str = "paho"
 ) -> tuple[Any, str]:
     """The file, which `tidegate check` accepts, and what was said on stderr."""
-    done = tidegate("import", program, path, *more, folder=folder)
+    done = tidegate_here("import", program, path, *more, folder=folder)
     assert done.returncode == code, done.stderr
     made = folder / "made.toml"
     made.write_text(done.stdout)
-    checked = tidegate("check", made, folder=folder)
+    checked = tidegate_here("check", made, folder=folder)
     assert checked.returncode == ExitCode.OK, checked.stderr
     return tomllib.loads(done.stdout), done.stderr
 
@@ -258,7 +258,7 @@ def test_a_password_is_never_shown_and_goes_into_a_file_of_its_own(tmp_path: Pat
     assert "hunter2" not in said + str(found)
 
     made = tmp_path / "new.toml"
-    done = tidegate("import", "paho", path, "--output", made, folder=tmp_path)
+    done = tidegate_here("import", "paho", path, "--output", made, folder=tmp_path)
     assert done.returncode == ExitCode.OK
     assert "hunter2" not in done.stdout + done.stderr + made.read_text()
     password = tmp_path / "new.upstream.password"
@@ -266,7 +266,7 @@ def test_a_password_is_never_shown_and_goes_into_a_file_of_its_own(tmp_path: Pat
     for each in (made, password):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
     assert tomllib.loads(made.read_text())["upstream"]["password_file"] == password.name
-    assert tidegate("check", made, folder=tmp_path).returncode == ExitCode.OK
+    assert tidegate_here("check", made, folder=tmp_path).returncode == ExitCode.OK
 
 
 @pytest.mark.parametrize("name", ["new.toml", "new.upstream.password"])
@@ -274,7 +274,7 @@ def test_nothing_is_replaced_and_nothing_is_half_done(tmp_path: Path, name: str)
     path = conf(tmp_path, GATEWAY_CONF, LoginID="barn", Password="hunter2")
     (tmp_path / name).write_text("mine")
     before = sorted(tmp_path.iterdir())
-    done = tidegate("import", "paho", path, "-o", tmp_path / "new.toml", folder=tmp_path)
+    done = tidegate_here("import", "paho", path, "-o", tmp_path / "new.toml", folder=tmp_path)
     assert done.returncode == ExitCode.CANNOT_CREATE
     assert "is there already" in done.stderr
     assert (tmp_path / name).read_text() == "mine"
@@ -299,10 +299,10 @@ def test_paths_begin_at_the_file_or_where_it_is_called(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
-    done = tidegate("import", "paho", tmp_path / "missing.conf", folder=tmp_path)
+    done = tidegate_here("import", "paho", tmp_path / "missing.conf", folder=tmp_path)
     assert done.returncode == ExitCode.FAILURE
     assert "missing.conf cannot be read: No such file or directory" in done.stderr
-    assert tidegate("import", folder=tmp_path).returncode == ExitCode.USAGE
+    assert tidegate_here("import", folder=tmp_path).returncode == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_whatever_is_in_it_it_says_so_and_is_safe_for_a_terminal(
 ) -> None:
     path = tmp_path / "gateway.conf"
     path.write_bytes(text)
-    done = tidegate("import", "paho", path, folder=tmp_path)
+    done = tidegate_here("import", "paho", path, folder=tmp_path)
     assert done.returncode in (ExitCode.OK, ExitCode.FAILURE)
     assert "\x1b" not in done.stdout + done.stderr
 
@@ -391,13 +391,13 @@ def test_rsmb_s_password_goes_into_a_file_too_and_bad_lines_are_named(tmp_path: 
     path.write_text(f"{BROKER_CFG}retry_interval\n")
     (tmp_path / "topics.cfg").write_text("1 a\nx b\n1 c\n3 a/#\n70000 d\n4\n")
     made = tmp_path / "made.toml"
-    done = tidegate("import", "rsmb", path, "-o", made, folder=tmp_path)
+    done = tidegate_here("import", "rsmb", path, "-o", made, folder=tmp_path)
     assert done.returncode == ExitCode.FAILURE
     assert (tmp_path / "made.upstream.password").read_text() == "hunter2\n"
     for number in range(2, 7):
         assert f"topics.cfg:{number}: " in done.stderr
     assert "broker.cfg:26: retry_interval: there is no value" in done.stderr
-    assert tidegate("check", made, folder=tmp_path).returncode == ExitCode.OK
+    assert tidegate_here("check", made, folder=tmp_path).returncode == ExitCode.OK
 
 
 def test_rsmb_without_a_bridge_or_a_listener_says_so(tmp_path: Path) -> None:

@@ -12,21 +12,21 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.config.template import template
-from tests.cli.tidegate import environment_with, tidegate
+from tests.cli.tidegate import environment_with, tidegate_here
 
 NOBODY = 65534
 
 
 def test_the_file_it_writes_passes_check_unchanged(tmp_path: Path) -> None:
-    assert tidegate("init", "c.toml", folder=tmp_path).returncode == 0
+    assert tidegate_here("init", "c.toml", folder=tmp_path).returncode == 0
     assert (tmp_path / "c.toml").read_text() == template()
-    done = tidegate("check", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
 @pytest.mark.parametrize("arguments", [(), ("-",)])
 def test_without_a_file_it_writes_to_stdout(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = tidegate("init", *arguments, folder=tmp_path)
+    done = tidegate_here("init", *arguments, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, template(), "")
     assert list(tmp_path.iterdir()) == []
 
@@ -34,30 +34,30 @@ def test_without_a_file_it_writes_to_stdout(arguments: tuple[str, ...], tmp_path
 def test_it_replaces_nothing_unless_forced(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("mine")
-    done = tidegate("init", "c.toml", folder=tmp_path)
+    done = tidegate_here("init", "c.toml", folder=tmp_path)
     assert done.returncode == 73
     assert done.stderr == "tidegate init: c.toml is there already; --force replaces it\n"
     assert file.read_text() == "mine"
-    assert tidegate("init", "c.toml", "--force", folder=tmp_path).returncode == 0
+    assert tidegate_here("init", "c.toml", "--force", folder=tmp_path).returncode == 0
     assert file.read_text() == template()
 
 
 def test_a_folder_that_is_missing_is_named_with_what_makes_it(tmp_path: Path) -> None:
-    done = tidegate("init", "a/b/c.toml", folder=tmp_path)
+    done = tidegate_here("init", "a/b/c.toml", folder=tmp_path)
     assert done.returncode == 73
     assert done.stderr == "tidegate init: the folder a/b does not exist; mkdir -p a/b makes it\n"
 
 
 @pytest.mark.parametrize("arguments", [(), ("--force",)])
 def test_a_folder_in_its_place_is_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = tidegate("init", tmp_path, *arguments, folder=tmp_path)
+    done = tidegate_here("init", tmp_path, *arguments, folder=tmp_path)
     assert done.returncode == 73
     assert done.stderr == f"tidegate init: {tmp_path} is a folder\n"
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    done = tidegate("init", "a/c.toml", folder=tmp_path)
+    done = tidegate_here("init", "a/c.toml", folder=tmp_path)
     assert done.returncode == 73
     assert done.stderr == "tidegate init: cannot write a/c.toml: Not a directory\n"
 

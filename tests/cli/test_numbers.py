@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.tidegate import environment_with, tidegate
+from tests.cli.tidegate import environment_with, tidegate_here
 
 PORTS = "a port from 1 to 65535"
 NODE = ("flash", "--name", "x", "--board", "esp32", "--into", "b")
@@ -31,7 +31,7 @@ NODE = ("flash", "--name", "x", "--board", "esp32", "--into", "b")
 )
 def test_a_port_in_a_file(line: str, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(f"{line}\n")
-    done = tidegate("check", "c.toml", folder=tmp_path)
+    done = tidegate_here("check", "c.toml", folder=tmp_path)
     assert done.returncode == 78
     assert PORTS in done.stderr
 
@@ -43,7 +43,7 @@ def test_a_port_in_a_file(line: str, tmp_path: Path) -> None:
 def test_a_port_in_the_environment(variable: str, value: str, tmp_path: Path) -> None:
     (tmp_path / "c.toml").touch()
     environment = {f"TIDEGATE_{variable}": value}
-    done = tidegate("check", "c.toml", folder=tmp_path, environment=environment)
+    done = tidegate_here("check", "c.toml", folder=tmp_path, environment=environment)
     assert done.returncode == 78
     assert PORTS in done.stderr
 
@@ -73,7 +73,7 @@ def test_a_port_in_the_environment(variable: str, value: str, tmp_path: Path) ->
 def test_a_number_on_the_command_line(
     arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
 ) -> None:
-    done = tidegate(*arguments, folder=tmp_path)
+    done = tidegate_here(*arguments, folder=tmp_path)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
 

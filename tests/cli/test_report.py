@@ -22,7 +22,7 @@ from gateway.config.spelling import KeyPath, quoted
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_port
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 
 NAMES = {
     *("configuration.txt", "versions.txt", "system.txt", "check.txt", "doctor.txt", "status.txt"),
@@ -40,7 +40,7 @@ def opened(path: Path) -> dict[str, str]:
 def report(folder: Path, *arguments: str | Path, **environment: str) -> dict[str, str]:
     path = folder / "report.tar.gz"
     path.unlink(missing_ok=True)
-    done = tidegate("report", path, *arguments, folder=folder, environment=environment)
+    done = tidegate_here("report", path, *arguments, folder=folder, environment=environment)
     assert done.returncode == ExitCode.OK, done.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = opened(path)
@@ -189,20 +189,20 @@ def test_of_a_gateway_that_runs_it_has_status_metrics_and_log(tmp_path: Path) ->
 def test_it_replaces_no_file_and_leaves_no_part_of_one(tmp_path: Path) -> None:
     path = tmp_path / "there.tar.gz"
     path.write_text("mine")
-    done = tidegate("report", path, folder=tmp_path)
+    done = tidegate_here("report", path, folder=tmp_path)
     assert done.returncode == ExitCode.CANNOT_CREATE
     assert "is there already" in done.stderr
     assert path.read_text() == "mine"
     link = tmp_path / "link.tar.gz"
     link.symlink_to(tmp_path / "elsewhere")
-    assert tidegate("report", link, folder=tmp_path).returncode == ExitCode.CANNOT_CREATE
+    assert tidegate_here("report", link, folder=tmp_path).returncode == ExitCode.CANNOT_CREATE
     assert not (tmp_path / "elsewhere").exists()
-    done = tidegate("report", tmp_path / "no" / "x.tar.gz", folder=tmp_path)
+    done = tidegate_here("report", tmp_path / "no" / "x.tar.gz", folder=tmp_path)
     assert done.returncode == ExitCode.CANNOT_CREATE
 
 
 def test_json_says_what_is_in_it(tmp_path: Path) -> None:
-    done = tidegate("report", "--json", "--set=admin.listen=127.0.0.1:1", folder=tmp_path)
+    done = tidegate_here("report", "--json", "--set=admin.listen=127.0.0.1:1", folder=tmp_path)
     answer = json.loads(done.stdout)
     assert {part["name"] for part in answer["parts"]} == NAMES - {"README.txt"}
     assert opened(Path(answer["file"])).keys() == NAMES

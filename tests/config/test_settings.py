@@ -27,6 +27,7 @@ from gateway.config.settings import (
 )
 from gateway.config.template import template
 from tests.config.reading import complaints, read
+from tests.support.samples import for_each
 
 
 def tables() -> list[Table]:
@@ -155,15 +156,13 @@ def test_every_table_has_its_setting() -> None:
     assert named == {setting.name for setting in fields(Settings)}
 
 
-@pytest.mark.parametrize(
-    ("table", "key"),
-    [
-        pytest.param(table, key, id=f"{table.name}.{key.name}")
-        for table in tables()
-        for key in table.keys
-    ],
+@for_each(
+    "key",
+    [(table, key) for table in tables() for key in table.keys],
+    shown=lambda both: f"{both[0].name}.{both[1].name}",
 )
-def test_every_default_is_a_value_that_its_key_would_take(table: Table, key: Key) -> None:
+def test_every_default_is_a_value_that_its_key_would_take(both: tuple[Table, Key]) -> None:
+    table, key = both
     default = default_of(table, key)
     written = key.kind.written(default)
     if default is not None and written is not None:

@@ -15,6 +15,7 @@ from gateway.config.schema import known_keys
 from gateway.config.spelling import dotted, quoted
 from gateway.config.template import template
 from tests.config.reading import complaints, read
+from tests.support.samples import for_each
 
 REPOSITORY = Path(__file__).parents[2]
 LINES = template().split("\n")
@@ -74,7 +75,7 @@ def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
         assert complaints(with_uncommented({number}))
 
 
-@pytest.mark.parametrize("number", EXAMPLES, ids=lambda number: LINES[number])
+@for_each("number", EXAMPLES, shown=lambda number: LINES[number])
 def test_each_example_is_right_with_what_its_comment_says_it_needs(number: int) -> None:
     numbers = {number, *NEEDED.get(number, ())}
     comment = LINES[number - 1]

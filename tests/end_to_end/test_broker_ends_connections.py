@@ -81,6 +81,14 @@ class Site:
             self.gateway.start()
             self.gateway.wait_until_connected()
 
+    async def goes_on(self, count: int = 10) -> None:
+        """Until so many more readings of `well/0` have arrived: all share one connection."""
+        wanted = self._arrived() + count
+        assert await self.witness.until(lambda: self._arrived() >= wanted, 30.0)
+
+    def _arrived(self) -> int:
+        return sum(each.topic == "well/0" for each in self.witness.seen)
+
     def tags(self, topic: str) -> set[tuple[int, int]]:
         seen = [each.tag for each in self.witness.seen if each.topic == topic]
         return {(tag.epoch, tag.sequence) for tag in seen}
@@ -164,16 +172,18 @@ def test_a_reading_that_ends_the_connection_is_set_aside(tmp_path: Path, qos: in
             async with asyncio.TaskGroup() as group:
                 for number, sensor in enumerate(others):
                     group.create_task(publish_steadily(sensor, number, over))
-                await asyncio.sleep(1.0)
+                await made.goes_on(2)
                 for count in range(1 if qos else 8):
                     await say(bad, b"bad %d" % count, qos)
-                    await asyncio.sleep(0 if qos else 1.5)
+                    await made.goes_on(5)  # over the connection that follows, where it ended one
+                    if await asyncio.to_thread(made.aside):
+                        break
                 await until(lambda: bool(made.aside()))
                 ended = made.model.ended
                 # What the sensor sends now ends nothing more.
                 for count in range(3):
                     await say(bad, b"bad again %d" % count, qos)
-                await asyncio.sleep(3.0)
+                await made.goes_on()
                 over.set()
             assert ended <= SHORT_MAX
             assert made.model.ended == ended
@@ -206,11 +216,11 @@ def test_a_filter_that_ends_the_connection_is_refused(tmp_path: Path) -> None:
             await bad.connect()
             async with asyncio.TaskGroup() as group:
                 group.create_task(publish_steadily(well, 0, over))
-                await asyncio.sleep(1.0)
+                await made.goes_on(2)
                 with contextlib.suppress(SensorError, AssertionError):
                     await bad.subscribe(CULPRIT, 1)
                 await until(lambda: "the filter 'culprit'" in str(made.status()["alarms"]))
-                await asyncio.sleep(2.0)
+                await made.goes_on()
                 over.set()
             assert made.model.ended <= SHORT_MAX
             assert longest_gap_s(made.witness, "well/0") < OTHERS_WAIT_S_MAX
@@ -236,7 +246,7 @@ def test_a_will_that_ends_the_connection_is_set_aside(tmp_path: Path) -> None:
                     await lost.bequeaths(CULPRIT, b"lost")
                 await until(lambda: bool(made.aside()))
                 ended = made.model.ended
-                await asyncio.sleep(3.0)
+                await made.goes_on()
                 over.set()
             assert 1 <= ended <= SHORT_MAX
             assert made.model.ended == ended

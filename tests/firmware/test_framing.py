@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware.mqttsn.framing import Decoder, check, encode
+from tests.support.samples import for_each
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "serial.txt"
 MESSAGE_OCTETS_MAX = 302
@@ -53,20 +54,17 @@ def says_its_length(frame: bytes) -> bool:
     return frame[0] == len(frame)
 
 
-@pytest.mark.parametrize(("name", "line", "messages"), rows("sent"))
-def test_what_is_sent_is_what_the_golden_file_has(
-    name: str, line: bytes, messages: list[bytes]
-) -> None:
-    (message,) = messages
+@for_each("row", rows("sent"))
+def test_what_is_sent_is_what_the_golden_file_has(row: tuple[str, bytes, list[bytes]]) -> None:
+    name, line, (message,) = row
     out = bytearray(2 * len(message) + 6)
     size = encode(bytearray(message), len(message), out)
     assert bytes(out[:size]) == line, name
 
 
-@pytest.mark.parametrize(("name", "line", "messages"), rows("sent") + rows("received"))
-def test_what_is_received_is_what_the_golden_file_has(
-    name: str, line: bytes, messages: list[bytes]
-) -> None:
+@for_each("row", rows("sent") + rows("received"))
+def test_what_is_received_is_what_the_golden_file_has(row: tuple[str, bytes, list[bytes]]) -> None:
+    name, line, messages = row
     assert decoded(line) == messages, name
 
 

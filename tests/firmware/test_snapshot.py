@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware.mqttsn.client import Client
 from firmware.mqttsn.snapshot import put_back, take
+from tests.support.samples import for_each
 
 
 class Nowhere:
@@ -87,7 +87,7 @@ def test_other_octets_are_nothing(octets: bytes) -> None:
     assert state_of(client) == before
 
 
-@pytest.mark.parametrize("at", range(len(kept())))
+@for_each("at", range(len(kept())))
 def test_one_damaged_octet_makes_it_nothing(at: int) -> None:
     damaged = bytearray(kept())
     damaged[at] ^= 0x40

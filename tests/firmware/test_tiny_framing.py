@@ -71,21 +71,16 @@ def is_for_it(message: bytes) -> bool:
     return len(message) <= OCTETS_MAX and message[0] == len(message)
 
 
-@pytest.mark.parametrize(("name", "line", "messages"), rows("sent"))
-def test_what_is_sent_is_what_the_golden_file_has(
-    console: Console, name: str, line: bytes, messages: list[bytes]
-) -> None:
-    (message,) = messages
-    if is_for_it(message):  # the others are longer than any of its frames
-        assert asked(console, f"bytes(framed({message!r}))") == line, name
+def test_what_is_sent_is_what_the_golden_file_has(console: Console) -> None:
+    for name, line, (message,) in rows("sent"):
+        if is_for_it(message):  # the others are longer than any of its frames
+            assert asked(console, f"bytes(framed({message!r}))") == line, name
 
 
-@pytest.mark.parametrize(("name", "line", "messages"), rows("sent") + rows("received"))
-def test_what_is_received_is_what_the_golden_file_has(
-    console: Console, name: str, line: bytes, messages: list[bytes]
-) -> None:
-    wanted = [message for message in messages if is_for_it(message)]
-    assert asked(console, f"received({pieces_of(line)})") == wanted, name
+def test_what_is_received_is_what_the_golden_file_has(console: Console) -> None:
+    for name, line, messages in rows("sent") + rows("received"):
+        wanted = [message for message in messages if is_for_it(message)]
+        assert asked(console, f"received({pieces_of(line)})") == wanted, name
 
 
 def test_octets_may_come_one_by_one(console: Console) -> None:

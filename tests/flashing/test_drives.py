@@ -13,7 +13,7 @@ import pytest
 from gateway.flashing import drives as under_test
 from gateway.flashing.drives import Drive, copy_to, drive_at, drives, is_second_micro_bit, unmounted
 from gateway.flashing.errors import Failure, FlashError
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 from tests.flashing.images import uf2
 from tests.flashing.reports import KeptReport
 from tests.support.microbit import DrivePlayer
@@ -136,20 +136,22 @@ def test_a_drive_that_nobody_has_mounted_is_found_by_its_label(tmp_path: Path) -
 
 
 def test_the_command_says_which_boards_a_drive_may_be(pico: Path, tmp_path: Path) -> None:
-    done = tidegate("flash", "install", "--drive", pico, folder=tmp_path)
+    done = tidegate_here("flash", "install", "--drive", pico, folder=tmp_path)
     assert done.returncode == 1
     assert f"{pico} may be pico-w or pico: say which with --board" in done.stderr
 
 
 def test_the_command_refuses_a_folder_that_is_no_drive(tmp_path: Path) -> None:
-    done = tidegate("flash", "install", "--drive", tmp_path, "--board", "pico", folder=tmp_path)
+    done = tidegate_here(
+        "flash", "install", "--drive", tmp_path, "--board", "pico", folder=tmp_path
+    )
     assert done.returncode == 69
     assert "is no board's drive: it has no INFO_UF2.TXT or DETAILS.TXT" in done.stderr
 
 
 def test_a_dry_run_copies_nothing(pico: Path, tmp_path: Path) -> None:
     (tmp_path / "mp.uf2").write_bytes(IMAGE)
-    done = tidegate(
+    done = tidegate_here(
         "flash",
         "install",
         "--drive",
@@ -168,7 +170,7 @@ def test_a_dry_run_copies_nothing(pico: Path, tmp_path: Path) -> None:
 
 def test_a_micro_bit_of_the_second_edition_is_refused(tmp_path: Path) -> None:
     with DrivePlayer(tmp_path / "drive", unique_id="9904") as played:
-        done = tidegate("flash", "install", "--drive", played.folder, folder=tmp_path)
+        done = tidegate_here("flash", "install", "--drive", played.folder, folder=tmp_path)
     assert done.returncode == 1
     assert "is a micro:bit of the second edition" in done.stderr
     assert played.taken == []

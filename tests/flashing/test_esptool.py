@@ -12,7 +12,7 @@ from gateway.flashing.esptool import Esptool, family_of
 from gateway.flashing.kinds import Kind, read_kinds
 from gateway.flashing.programs import find_program
 from gateway.flashing.sources import firmware_folder
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 from tests.flashing.fake_esp_loader import FLASH_OCTETS, FakeEspLoader
 from tests.flashing.images import esp
 from tests.flashing.reports import KeptReport
@@ -76,7 +76,7 @@ def test_a_flash_that_does_not_keep_what_it_is_given_is_noticed(esp32: Kind) -> 
 def test_the_command_finds_out_which_board_it_is_by_its_loader(esp32: Kind, tmp_path: Path) -> None:
     (tmp_path / "mp.bin").write_bytes(esp(b"x" * 1000))
     with FakeEspLoader() as loader:
-        done = tidegate(
+        done = tidegate_here(
             "flash",
             "install",
             "--port",
@@ -97,7 +97,7 @@ def test_a_file_for_another_chip_is_refused_before_the_board_is_touched(
 ) -> None:
     (tmp_path / "mp.bin").write_bytes(esp(b"x" * 1000, "esp32s3"))
     with FakeEspLoader() as loader:
-        done = tidegate(
+        done = tidegate_here(
             "flash",
             "install",
             "--port",

@@ -11,7 +11,7 @@ import pytest
 from gateway.flashing.errors import FlashError
 from gateway.flashing.kinds import read_kinds
 from gateway.flashing.sources import firmware_folder
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 
 FOLDER = ("flash", "provision", "--into", "board")
 ESP32 = (*FOLDER, "--board", "esp32", "--name", "x", "--gateway", "10.0.0.5")
@@ -62,7 +62,7 @@ def test_a_mistake_is_a_message(
 ) -> None:
     (tmp_path / "broken").write_text('{"password": hunter2}')
     (tmp_path / "list").write_text("[]")
-    done = tidegate(*arguments, folder=tmp_path)
+    done = tidegate_here(*arguments, folder=tmp_path)
     assert message in done.stderr
     assert done.returncode == code
     assert not (tmp_path / "board").exists()
@@ -112,7 +112,7 @@ def test_what_the_node_would_refuse_is_refused_before_it_is_written(
     ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
-    done = tidegate(
+    done = tidegate_here(
         *arguments, "--name", "x", folder=tmp_path, environment={"TIDEGATE_WIFI_PASSWORD": "p"}
     )
     assert message in done.stderr
@@ -128,7 +128,7 @@ def test_what_a_board_of_ones_own_has_is_not_known_and_not_refused(tmp_path: Pat
     (tmp_path / "boards" / "mine.toml").write_text("\n".join(kept))
     sensors = ("--sensor", "adc:pin=99", "--sensor", "drivers.rain:whatever=1")
     mine = (*FOLDER, "--board", "mine", "--boards", "boards", "--gateway", "h", "--name", "x")
-    done = tidegate(*mine, *sensors, folder=tmp_path)
+    done = tidegate_here(*mine, *sensors, folder=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -143,13 +143,13 @@ def test_pins_of_a_board_are_numbers_and_ranges(tmp_path: Path, pins: str) -> No
 def test_secrets_that_others_may_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text('{"update_key": "00"}')
     (tmp_path / "secrets").chmod(0o644)
-    done = tidegate(*NODE, "--name", "x", "--secrets", "secrets", folder=tmp_path)
+    done = tidegate_here(*NODE, "--name", "x", "--secrets", "secrets", folder=tmp_path)
     assert done.returncode == 77
     assert "secrets has secrets, and others may read it:  chmod 600 secrets" in done.stderr
 
 
 def test_a_password_may_come_from_the_environment(tmp_path: Path) -> None:
-    done = tidegate(
+    done = tidegate_here(
         *NODE,
         "--name",
         "x",
@@ -165,19 +165,19 @@ def test_a_password_may_come_from_the_environment(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "board").write_text("a file")
-    done = tidegate(*NODE, "--name", "x", folder=tmp_path)
+    done = tidegate_here(*NODE, "--name", "x", folder=tmp_path)
     assert done.returncode == 73
     assert "cannot be written" in done.stderr
 
 
 def test_options_may_stand_before_the_action_or_behind_it(tmp_path: Path) -> None:
     for arguments in (("--port", "/dev/absent", "monitor"), ("monitor", "--port", "/dev/absent")):
-        done = tidegate("flash", *arguments, folder=tmp_path)
+        done = tidegate_here("flash", *arguments, folder=tmp_path)
         assert "/dev/absent is not there" in done.stderr
 
 
 def test_the_list_is_json_for_programs(tmp_path: Path) -> None:
-    done = tidegate("flash", "list", "--json", folder=tmp_path)
+    done = tidegate_here("flash", "list", "--json", folder=tmp_path)
     assert done.returncode == 0
     told = json.loads(done.stdout)
     assert told["schema"] == "tidegate.flash/1"

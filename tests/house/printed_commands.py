@@ -73,21 +73,17 @@ def _commands(text: str) -> Iterator[str]:
 
 def _texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Each literal as a whole; docstrings are for who reads the source."""
-    documents = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    parts = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }
-    for node in ast.walk(tree):
-        if id(node) in documents or id(node) in parts:
-            continue
-        if isinstance(node, ast.expr) and (text := text_of(node, "X")) is not None:
-            yield text, node.lineno
+    skipped: set[int] = set()
+    nodes = list(ast.walk(tree))
+    for node in nodes:
+        match node:
+            case ast.JoinedStr():
+                skipped.update(map(id, node.values))
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                if node.body and isinstance(node.body[0], ast.Expr):
+                    skipped.add(id(node.body[0].value))
+    for node in nodes:
+        if isinstance(node, ast.expr) and id(node) not in skipped:
+            text = text_of(node, "X")
+            if text is not None:
+                yield text, node.lineno

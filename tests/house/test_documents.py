@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.house import house_rules
+from tests.support.samples import for_each
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in house_rules.tracked(REPOSITORY) if path.suffix == ".md"]
@@ -39,7 +40,7 @@ def broken(path: Path) -> Iterator[str]:
             yield f"{link}: there is no such heading"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+@for_each("path", DOCUMENTS, shown=str)
 def test_every_link_leads_somewhere(path: Path) -> None:
     assert list(broken(path)) == []
 

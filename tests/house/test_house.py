@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG, MEASURED, MEASURED_BY_OTHERS, QUICK
 from tests.house import house_rules
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -19,6 +20,11 @@ def plant(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
+
+
+def test_what_conftest_names_is_there() -> None:
+    named = (*LONG, *MEASURED, *MEASURED_BY_OTHERS, *QUICK)
+    assert [name for name in named if not (REPOSITORY / "tests" / name).exists()] == []
 
 
 def test_no_file_is_too_long() -> None:

@@ -81,6 +81,7 @@ def test_a_word_that_was_put_in_fails_the_check(
     assert WORDS.main([str(page)]) == 0
 
 
+@pytest.mark.soak  # `make check` does it too
 def test_the_prose_of_this_project_does_without_them() -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False

@@ -25,8 +25,9 @@ from tests.simulation.world import World
 from tests.support.samples import sample, seeds
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-WORLDS, WORLDS_ORDINARY = 2000, 300
-HARD_WORLDS = 6  # of most kinds, and of those that are overrun
+WORLDS, WORLDS_ORDINARY = 2000, 150
+HARD_WORLDS = 6  # of most kinds
+OVERRUN_WORLDS = 3
 HARD_WORLDS_SOAKED = 3000
 OVERRUN_WORLDS_SOAKED = 200
 WORLDS_SOAKED = 20_000
@@ -130,7 +131,7 @@ def test_so_does_one_in_worlds_that_have_found_something(kind: str, seed: int) -
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize(
     "some",
-    sample([range(HARD_WORLDS), range(HARD_WORLDS, OVERRUN_WORLDS_SOAKED)], 1),
+    sample([range(OVERRUN_WORLDS), range(OVERRUN_WORLDS, OVERRUN_WORLDS_SOAKED)], 1),
     ids=["few", "many"],
 )
 def test_so_does_one_that_is_overrun_soon(

@@ -5,11 +5,11 @@ Processes of their own: what it installs stays in a process.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from gateway.app.service import blocking_check
 from gateway.app.service.blocking_check import ALLOWED, Allowed, BlockingCheck, Finding, Mode
@@ -20,81 +20,97 @@ SETUP = """
 import asyncio, concurrent.futures.thread, encodings.idna, os, pathlib, pwd, shutil, socket
 import sqlite3, ssl, subprocess, sys, threading, time
 from gateway.app.service.blocking_check import BlockingCallError, BlockingCheck, Mode
-check = BlockingCheck(Mode.{mode})
-here = pathlib.Path(sys.argv[1])
-(here / "file").write_text("x")
-descriptor = os.open(here / "file", os.O_RDWR)
-pipe = os.pipe()
-stream = socket.create_server(("127.0.0.1", 0))
-datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def fresh(name):
+    global here, descriptor, pipe, stream, datagrams
+    here = pathlib.Path(sys.argv[1]) / name
+    here.mkdir(exist_ok=True)
+    (here / "file").write_text("x")
+    descriptor = os.open(here / "file", os.O_RDWR)
+    pipe = os.pipe()
+    stream = socket.create_server(("127.0.0.1", 0))
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 async def main():
+"""
+EACH = """
+    fresh("{name}")
+    check = BlockingCheck(Mode.{mode})  # one reports a call once, as no place of it is ours
     check.arm()
+    {body}
+    check.disarm()
+    print("--", *check.findings, sep="\\n")
 """
 
 
 def found(folder: Path, *calls: str, mode: str = "LOG") -> list[str]:
     """The calls in the loop's thread that are findings, each as `call(argument)`."""
-    body = "".join(f"    {call}\n" for call in calls)
-    program = SETUP.format(mode=mode) + body + "    check.disarm()\n"
-    program += "asyncio.run(main())\nprint(*check.findings, sep='\\n')"
+    (findings,) = found_by_each(folder, ["\n    ".join(calls)], mode=mode)
+    return findings
+
+
+def found_by_each(folder: Path, bodies: Sequence[str], *, mode: str = "LOG") -> list[list[str]]:
+    """What is found in each of them, one after another in one process and a folder of its own."""
+    program = SETUP
+    for number, body in enumerate(bodies):
+        program += EACH.format(name=f"at_{number}", mode=mode, body=body)
     done = subprocess.run(
-        [sys.executable, "-c", program, str(folder)],
+        [sys.executable, "-c", f"{program}\nasyncio.run(main())", str(folder)],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    here = re.compile(rf"{re.escape(str(folder))}/at_\d+")
     return [
-        line.partition(" at ")[0].replace(str(folder), "HERE")
-        for line in done.stdout.split("\n")
-        if line
+        [here.sub("HERE", line.partition(" at ")[0]) for line in part.split("\n") if line]
+        for part in done.stdout.split("--\n")[1:]
     ]
 
 
-@pytest.mark.parametrize(
-    ("call", "finding"),
-    [
-        ('(here / "file").read_text()', "open(HERE/file)"),
-        ('os.open(here / "file", os.O_RDONLY)', "open(HERE/file)"),
-        ('(here / "file").exists()', "os.stat(HERE/file)"),
-        ('os.path.lexists(here / "none")', "os.lstat(HERE/none)"),
-        ("os.statvfs(here)", "os.statvfs(HERE)"),
-        ("os.access(here, os.R_OK)", "os.access(HERE)"),
-        ("os.listdir(here)", "os.listdir(HERE)"),
-        ("list(os.scandir(here))", "os.scandir(HERE)"),
-        ('(here / "new").mkdir()', "os.mkdir(HERE/new)"),
-        ('(here / "file").replace(here / "other")', "os.rename(HERE/file)"),
-        ('(here / "file").unlink()', "os.remove(HERE/file)"),
-        ('(here / "file").chmod(0o600)', "os.chmod(HERE/file)"),
-        ("os.fstat(descriptor)", "os.fstat(a descriptor)"),
-        ("os.fsync(descriptor)", "os.fsync(a descriptor)"),
-        ('os.write(descriptor, b"x")', "os.write(a descriptor)"),
-        ('os.write(pipe[1], b"x")', "os.write(a descriptor)"),
-        ('shutil.copyfile(here / "file", here / "other")', "shutil.copyfile(HERE/file)"),
-        ("sqlite3.connect(here / 'db').close()", "sqlite3.connect(HERE/db)"),
-        ('subprocess.Popen(["true"]).wait()', "subprocess.Popen(true)"),
-        ('socket.getaddrinfo("localhost", 1)', "socket.getaddrinfo('localhost')"),
-        ('socket.gethostbyname("localhost")', "socket.gethostbyname('localhost')"),
-        ('datagrams.connect(("localhost", 9))', "socket.connect(('localhost', 9))"),
-        (
-            "socket.socket().connect(stream.getsockname())",
-            "socket.connect(('127.0.0.1', ",
-        ),
-        ("ssl.create_default_context()", "SSLContext.load_default_certs("),
-        ("time.sleep(0)", "time.sleep(a descriptor)"),
-        ("pwd.getpwuid(0)", "pwd.getpwuid(a descriptor)"),
-        ("t = threading.Thread(target=print); t.start(); t.join()", "Thread.join("),
-        ("import colorsys", "import(colorsys)"),
-    ],
-)
-def test_a_call_in_the_thread_of_the_loop_is_found(tmp_path: Path, call: str, finding: str) -> None:
-    assert found(tmp_path, call)[0].startswith(finding)
+FINDINGS = [
+    ('(here / "file").read_text()', "open(HERE/file)"),
+    ('os.open(here / "file", os.O_RDONLY)', "open(HERE/file)"),
+    ('(here / "file").exists()', "os.stat(HERE/file)"),
+    ('os.path.lexists(here / "none")', "os.lstat(HERE/none)"),
+    ("os.statvfs(here)", "os.statvfs(HERE)"),
+    ("os.access(here, os.R_OK)", "os.access(HERE)"),
+    ("os.listdir(here)", "os.listdir(HERE)"),
+    ("list(os.scandir(here))", "os.scandir(HERE)"),
+    ('(here / "new").mkdir()', "os.mkdir(HERE/new)"),
+    ('(here / "file").replace(here / "other")', "os.rename(HERE/file)"),
+    ('(here / "file").unlink()', "os.remove(HERE/file)"),
+    ('(here / "file").chmod(0o600)', "os.chmod(HERE/file)"),
+    ("os.fstat(descriptor)", "os.fstat(a descriptor)"),
+    ("os.fsync(descriptor)", "os.fsync(a descriptor)"),
+    ('os.write(descriptor, b"x")', "os.write(a descriptor)"),
+    ('os.write(pipe[1], b"x")', "os.write(a descriptor)"),
+    ('shutil.copyfile(here / "file", here / "other")', "shutil.copyfile(HERE/file)"),
+    ("sqlite3.connect(here / 'db').close()", "sqlite3.connect(HERE/db)"),
+    ('subprocess.Popen(["true"]).wait()', "subprocess.Popen(true)"),
+    ('socket.getaddrinfo("localhost", 1)', "socket.getaddrinfo('localhost')"),
+    ('socket.gethostbyname("localhost")', "socket.gethostbyname('localhost')"),
+    ('datagrams.connect(("localhost", 9))', "socket.connect(('localhost', 9))"),
+    (
+        "socket.socket().connect(stream.getsockname())",
+        "socket.connect(('127.0.0.1', ",
+    ),
+    ("ssl.create_default_context()", "SSLContext.load_default_certs("),
+    ("time.sleep(0)", "time.sleep(a descriptor)"),
+    ("pwd.getpwuid(0)", "pwd.getpwuid(a descriptor)"),
+    ("t = threading.Thread(target=print); t.start(); t.join()", "Thread.join("),
+    ("import colorsys", "import(colorsys)"),
+]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_each_call_in_the_thread_of_the_loop_is_found(tmp_path: Path) -> None:
+    each = found_by_each(tmp_path, [call for call, _ in FINDINGS])
+    for (call, finding), findings in zip(FINDINGS, each, strict=True):
+        assert findings[:1], f"{call}: nothing is found"
+        assert findings[0].startswith(finding), call
+
+
+def test_what_cannot_block_or_is_done_in_another_thread_is_none(tmp_path: Path) -> None:
+    calls = (
         'pathlib.Path("/proc/self/stat").read_text()',
         'socket.getaddrinfo("127.0.0.1", 1)',
         'datagrams.connect(("127.0.0.1", 9))',
@@ -102,10 +118,9 @@ def test_a_call_in_the_thread_of_the_loop_is_found(tmp_path: Path, call: str, fi
         "import itertools",
         "await asyncio.to_thread((here / 'file').read_text)",
         "await asyncio.sleep(0)",
-    ],
-)
-def test_what_cannot_block_or_is_done_in_another_thread_is_none(tmp_path: Path, call: str) -> None:
-    assert found(tmp_path, call) == []
+    )
+    for call, findings in zip(calls, found_by_each(tmp_path, calls), strict=True):
+        assert findings == [], call
 
 
 def test_each_place_is_reported_once_and_an_unarmed_check_reports_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.stored import new_reading, store
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 
 
 def gateway_folder(folder: Path, more: str = "", readings: int = 5) -> Path:
@@ -28,7 +28,7 @@ def gateway_folder(folder: Path, more: str = "", readings: int = 5) -> Path:
 
 def exported(config: Path) -> list[dict[str, Any]]:
     """What waits for the broker, without what a clock makes of it."""
-    done = tidegate("buffer", "--config", config, "export", folder=config.parent)
+    done = tidegate_here("buffer", "--config", config, "export", folder=config.parent)
     assert done.returncode == 0, done.stderr
     assert "damaged" not in done.stderr, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

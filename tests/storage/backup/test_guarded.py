@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.storage.backup.guarded import Folder, Moves
-from tests.cli.tidegate import tidegate
+from tests.cli.tidegate import tidegate_here
 from tests.storage.backup.support import gateway_folder
 from tests.storage.backup.test_restore import backup_of, epoch_in
 
@@ -82,7 +82,7 @@ def test_a_backup_takes_only_files_of_the_folders_own(
     config = gateway_folder(tmp_path)
     epoch_in(tmp_path / "state")
     spring(trap, tmp_path / "state" / name, secret, monkeypatch)
-    done = tidegate("backup", "b", "--config", config, folder=tmp_path)
+    done = tidegate_here("backup", "b", "--config", config, folder=tmp_path)
     assert done.returncode == 1, done.stderr
     assert f"{tmp_path}/state/{name} is a" in done.stderr
     assert "no link is followed" in done.stderr
@@ -94,7 +94,7 @@ def test_a_backup_enters_no_link(tmp_path: Path, name: str) -> None:
     config = gateway_folder(tmp_path)
     (tmp_path / "state" / name).rename(tmp_path / "elsewhere")
     (tmp_path / "state" / name).symlink_to(tmp_path / "elsewhere")
-    done = tidegate("backup", "b", "--config", config, folder=tmp_path)
+    done = tidegate_here("backup", "b", "--config", config, folder=tmp_path)
     assert done.returncode == 1
     assert f"{tmp_path}/state/{name} is a link" in done.stderr
 
@@ -116,7 +116,7 @@ def test_a_restore_touches_nothing_that_is_not_the_folders_own(
     backup = backup_of(config)
     spring(trap, tmp_path / "state" / name, secret, monkeypatch)
     before = snapshot_of(tmp_path)
-    done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
+    done = tidegate_here("restore", backup, "--config", config, "--force", folder=tmp_path)
     assert done.returncode == 1, done.stderr
     assert f"{tmp_path}/state/{name} is a" in done.stderr
     assert snapshot_of(tmp_path) == before
@@ -147,11 +147,11 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "state" / "announced.jsonl").touch()
     backup = backup_of(config)
     os.chown(tmp_path / "state" / name, OTHER_USER, OTHER_USER)
-    done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
+    done = tidegate_here("restore", backup, "--config", config, "--force", folder=tmp_path)
     assert done.returncode == 1
     assert f"{name} is of user {OTHER_USER}, and the folder is of user 0" in done.stderr
     if name != "lock":
-        done = tidegate("backup", "b", "--config", config, folder=tmp_path)
+        done = tidegate_here("backup", "b", "--config", config, folder=tmp_path)
         assert f"{name} is of user {OTHER_USER}, and the folder is of user 0" in done.stderr
 
 
@@ -170,7 +170,7 @@ def test_all_of_it_is_the_folders_owners_alone(tmp_path: Path, umask: int, is_th
         os.chown(path, OTHER_USER, OTHER_USER)
     before = os.umask(umask)
     try:
-        done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
+        done = tidegate_here("restore", backup, "--config", config, "--force", folder=tmp_path)
     finally:
         os.umask(before)
     assert done.returncode == 0, done.stderr
@@ -283,7 +283,7 @@ def test_names_that_change_all_the_time_lead_nowhere(tmp_path: Path) -> None:
                     ("backup", f"b{number}", "--config", config),
                 )
                 for verb in verbs:
-                    done = tidegate(*verb, folder=tmp_path)
+                    done = tidegate_here(*verb, folder=tmp_path)
                     assert "Traceback" not in done.stderr
                     assert done.returncode in (0, 1, 69, 73, 77), done.stderr
         finally:
