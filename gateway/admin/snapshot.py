@@ -18,14 +18,14 @@ from gateway.admin.aside import AsideNumbers, aside_numbers
 from gateway.admin.metrics.metric import read_from
 from gateway.admin.metrics.sync_times import SyncTimes
 from gateway.admin.metrics.throughput import Throughput
-from gateway.admin.numbers import (
+from gateway.admin.part_numbers import (
     IngestNumbers,
+    JournalLook,
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
     LogNumbers,
     MemoryNumbers,
-    Numbers,
     SharedId,
     Standstill,
     StateNumbers,
@@ -126,9 +126,6 @@ class Snapshot:
     def uptime_s(self) -> float:
         machine_time = self.pauses.machine_time
         return machine_time(self.now()) - machine_time(self.started_at)
-
-    def numbers(self) -> Numbers:
-        return read_from(Numbers, Look(self))
 
     def pulse(self) -> object:
         """Another value when a client has come or gone, or the broker."""
@@ -244,19 +241,6 @@ class TimedFiles(OsFiles):
         start = monotonic()
         super().sync_data(file)
         self._times.note(monotonic() - start)
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLook:
-    """What the fields of JournalNumbers are read from; `sync_s` are the half, 99 of 100 and the
-    worst of the last calls of fdatasync.
-    """
-
-    found: journal_side.JournalNumbers
-    sync_times: SyncTimes
-    sync_s: Sequence[float | None]
-    oldest_age_s: float | None
-    error: str | None
 
 
 def journal_numbers(

@@ -9,9 +9,13 @@ kept between two scrapes.
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isnan
+from pathlib import Path
 
 from gateway.admin.alarms import named_alarms
 from gateway.admin.event_log import EventLog
@@ -23,7 +27,6 @@ from gateway.admin.metrics.metric import (
     counter,
     metrics_of,
 )
-from gateway.admin.metrics.process import process_numbers
 from gateway.admin.numbers import OF_SEVERAL, Numbers
 from gateway.core.alarm_names import AlarmName
 
@@ -158,3 +161,41 @@ def _written(number: float) -> str:
     if number in (inf, -inf):
         return "+Inf" if number > 0 else "-Inf"
     return repr(float(number))
+
+
+# The process, from /proc; what that does not say is left out.
+
+_SELF = Path("/proc/self")
+# Of /proc/self/stat, behind the name of the program: see proc(5).
+_USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _VIRTUAL_BYTES, _RESIDENT_PAGES = 11, 12, 19, 20, 21
+
+
+def process_numbers() -> dict[str, float]:
+    found: dict[str, float] = {}
+    for reader in (_stat, _descriptors):
+        with suppress(OSError, ValueError, IndexError):
+            found.update(reader())
+    return found
+
+
+def _stat() -> Iterator[tuple[str, float]]:
+    fields = (_SELF / "stat").read_text().rpartition(") ")[2].split()
+    per_s = os.sysconf("SC_CLK_TCK")
+    yield "process_virtual_memory_bytes", float(fields[_VIRTUAL_BYTES])
+    pages = float(fields[_RESIDENT_PAGES])
+    yield "process_resident_memory_bytes", pages * resource.getpagesize()
+    ticks = float(fields[_USER_TICKS]) + float(fields[_SYSTEM_TICKS])
+    yield "process_cpu_seconds_total", ticks / per_s
+    yield "process_start_time_seconds", _booted_at() + float(fields[_START_TICKS]) / per_s
+
+
+def _booted_at() -> float:
+    for line in Path("/proc/stat").read_text().splitlines():
+        if line.startswith("btime "):
+            return float(line.split()[1])
+    raise ValueError("no time of boot")
+
+
+def _descriptors() -> Iterator[tuple[str, float]]:
+    yield "process_max_fds", float(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    yield "process_open_fds", float(sum(1 for _ in (_SELF / "fd").iterdir()))

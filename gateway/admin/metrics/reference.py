@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gateway.admin.metrics.alerts import listed
 from gateway.admin.metrics.exposition import METRICS, PROCESS_METRICS
-from gateway.admin.numbers import Condition
+from gateway.admin.part_numbers import Condition
 from gateway.core.alarm_names import AlarmName
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DiscoveryRole
