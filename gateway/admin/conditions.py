@@ -10,7 +10,7 @@ is read-only stays so.
 from __future__ import annotations
 
 from gateway.admin.durations import duration
-from gateway.admin.numbers import (
+from gateway.admin.part_numbers import (
     Cause,
     Condition,
     IngestNumbers,

@@ -1,199 +1,132 @@
-"""The gateway in numbers at one moment: the daemon counts, metrics, status and page show."""
+"""The gateway in numbers at one moment: status, page, alarms and metrics show them.
+
+Each number is declared once: its name and type, where it is read (gateway/admin/snapshot.py), and
+the metrics that are made of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from typing import Any, TypeVar
 
 from gateway.admin.aside import AsideNumbers
+from gateway.admin.metrics.metric import (
+    Kind,
+    Metric,
+    Samples,
+    counter,
+    declared,
+    gauge,
+    read_from,
+)
+from gateway.admin.part_numbers import (
+    IngestNumbers,
+    JournalNumbers,
+    LineNumbers,
+    LinkNumbers,
+    LogNumbers,
+    MemoryNumbers,
+    SharedId,
+    Standstill,
+    StateNumbers,
+)
+from gateway.admin.snapshot import Look, Snapshot
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import DiscoveryRole
 from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers
 
-
-class Condition(Enum):
-    """How what writes to the disk is doing; the values are labels of the metrics."""
-
-    OK = "ok"
-    DEGRADED = "degraded"  # a write failed and was made elsewhere, or waits to be tried again
-    FULL = "full"
-    FAILED = "failed"
+Value = TypeVar("Value")
 
 
-class Cause(Enum):
-    """Where the reason of a standstill is: in the gateway itself, or outside it."""
-
-    INSIDE = "inside"
-    DISK = "disk"
-    BROKER = "broker"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standstill:
-    """`what` has not moved for longer than it may (gateway/app/watch.py)."""
-
-    name: AlarmName
-    cause: Cause
-    what: str
-    unmoved_s: float
+def number(
+    read: Callable[[Look], Value],
+    *metrics: Metric[Value],
+    default: Any = MISSING,
+    default_factory: Any = MISSING,
+) -> Value:
+    """A field of Numbers, with where it is read; a default is for those that are off."""
+    return declared(read, metrics, default, default_factory)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedId:
-    """A client id that is in use at two addresses in turn."""
-
-    client: str
-    one: str
-    other: str
+def by_qos(counts: Sequence[int]) -> tuple[int, int, int]:
+    return counts[0], counts[1], counts[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineNumbers:
-    """What a serial line has beside other links. `frames` are received ones, by what they were:
-    good, or why they were no messages. `problem`: why the port is not available, or what is odd.
-    `released_s`: for how long other programs may have it.
-    """
-
-    is_open: bool
-    problem: str | None
-    opened: int
-    lost: int
-    bytes_received: int
-    bytes_sent: int
-    waiting_bytes: int
-    frames: Mapping[str, int]
-    resyncs: int
-    chatter_bytes: int
-    released_s: float | None = None
+def by_kind(counts: Mapping[type, int]) -> dict[str, int]:
+    return {kind.__name__.upper(): count for kind, count in counts.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkNumbers:
-    """One listening link. `name` comes from the configuration, never from a peer. Of a serial line
-    messages are counted as datagrams.
-    """
+def of_qos(name: str, help_: str) -> Metric[tuple[int, int, int]]:
+    def samples(counts: tuple[int, int, int]) -> Samples:
+        return [((str(qos),), count) for qos, count in enumerate(counts)]
 
-    name: str
-    listening_on: str
-    datagrams_received: int
-    datagrams_sent: int
-    send_failures: int
-    receive_buffer_drops: int
-    truncated: int
-    group_joined: bool | None = None  # None for a link without a multicast group
-    line: LineNumbers | None = None  # of a serial line
-    lost_address: str | None = None  # that the machine has given up its address, in a sentence
+    return Metric(name, Kind.COUNTER, help_, ("qos",), samples)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalNumbers:
-    """The readings on disk. Without anything said: a journal in which nothing has happened.
+def of_links(
+    name: str, help_: str, value: Callable[[LinkNumbers], float]
+) -> Metric[Sequence[LinkNumbers]]:
+    def samples(links: Sequence[LinkNumbers]) -> Samples:
+        return [((link.name,), value(link)) for link in links]
 
-    `depth` readings wait for the broker; of these `parked` are on disk only. `fill` is how much of
-    the budget new readings cannot use, from 0 to 1. `oldest_age_s` and the `sync_s_` (of the last
-    1,000 calls of fdatasync) are None while there is none. `in_per_s` and `out_per_s` are readings
-    stored and finished a second in the last minute, None before there are two looks at it. `error`
-    is the last one, in words, while the condition is not OK.
-    """
-
-    condition: Condition = Condition.OK
-    error: str | None = None
-    depth: int = 0
-    parked: int = 0
-    used_bytes: int = 0
-    budget_bytes: int = 0
-    fill: float = 0.0
-    oldest_age_s: float | None = None
-    segments: int = 0
-    damaged: int = 0
-    lost: int = 0
-    out_of_reach: int = 0  # in files that are gone or cannot be opened
-    backlog_problem: str | None = None  # why
-    stored: int = 0
-    finished: int = 0
-    dropped_oldest: int = 0
-    groups: int = 0
-    syncs: int = 0
-    bytes_written: int = 0
-    failures: int = 0
-    sync_s_p50: float | None = None
-    sync_s_p99: float | None = None
-    sync_s_worst: float | None = None
-    sync_s_total: float = 0.0
-    syncs_timed: int = 0  # of which that is the sum
-    in_per_s: float | None = None
-    out_per_s: float | None = None
-
-    @property
-    def drain_s(self) -> float | None:
-        """When nothing would wait any more, at the rates of the last minute; None for never."""
-        if not self.depth:
-            return 0.0
-        if self.in_per_s is None or self.out_per_s is None or self.out_per_s <= self.in_per_s:
-            return None
-        return self.depth / (self.out_per_s - self.in_per_s)
+    return Metric(name, Kind.COUNTER, help_, ("link",), samples)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestNumbers:
-    """Readings that are kept until they are ingested, if `is_on`.
+def of_sockets(
+    name: str, help_: str, value: Callable[[LinkNumbers], float]
+) -> Metric[Sequence[LinkNumbers]]:
+    """None for serial lines."""
 
-    `oldest_age_s` is since the broker took the oldest of them, `heard_age_s` since the last receipt
-    in this connection; None for none. `refusal`: the broker's, of the subscription to receipts.
-    `unkept` readings went to the broker alone.
-    """
+    def samples(links: Sequence[LinkNumbers]) -> Samples:
+        return [((link.name,), value(link)) for link in links if link.line is None]
 
-    is_on: bool = False
-    timeout_s: float = 0.0
-    kept: int = 0
-    oldest_age_s: float | None = None
-    heard_age_s: float | None = None
-    refusal: str | None = None
-    ingested: int = 0
-    sent_again: int = 0
-    receipts: int = 0
-    bad_receipts: int = 0
-    unkept: int = 0
-    given_up: int = 0
-    unreadable: int = 0
+    return Metric(name, Kind.COUNTER, help_, ("link",), samples)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateNumbers:
-    """What outlasts a restart beside readings: rows that wait to be written, and the database.
-    `lost`: what this start did not find of what was saved.
-    """
+def of_lines(
+    name: str, kind: Kind, help_: str, value: Callable[[LineNumbers], float]
+) -> Metric[Sequence[LinkNumbers]]:
+    """None for links that are no serial lines."""
 
-    condition: Condition = Condition.OK
-    error: str | None = None
-    pending_rows: int = 0
-    commits: int = 0
-    failures: int = 0
-    file_bytes: int = 0
-    lost: str | None = None
+    def samples(links: Sequence[LinkNumbers]) -> Samples:
+        return [((link.name,), value(link.line)) for link in links if link.line is not None]
+
+    return Metric(name, kind, help_, ("link",), samples)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryNumbers:
-    """Of the limit that comes first, `place` says whose; 0 of 0 where none is known."""
-
-    is_scarce: bool = False
-    used_bytes: int = 0
-    limit_bytes: int = 0
-    place: str = ""
+def groups_joined(links: Sequence[LinkNumbers]) -> Samples:
+    """None for links without a group."""
+    return [((link.name,), link.group_joined) for link in links if link.group_joined is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class LogNumbers:
-    """`blocked_s`: for how long nobody has read the log, None while it is read. `error`: why the
-    last line could not be written, None if it was.
-    """
+def line_frames(links: Sequence[LinkNumbers]) -> Samples:
+    for link in links:
+        if link.line is not None:
+            for result, count in link.line.frames.items():
+                yield (link.name, result), count
 
-    lost_lines: int = 0
-    blocked_s: float | None = None
-    error: str | None = None
+
+def datagrams(links: Sequence[LinkNumbers]) -> Samples:
+    return both_ways(
+        {link.name: link.datagrams_received for link in links},
+        {link.name: link.datagrams_sent for link in links},
+    )
+
+
+def line_bytes(links: Sequence[LinkNumbers]) -> Samples:
+    lines = {link.name: link.line for link in links if link.line is not None}
+    return both_ways(
+        {name: line.bytes_received for name, line in lines.items()},
+        {name: line.bytes_sent for name, line in lines.items()},
+    )
+
+
+def both_ways(received: Mapping[str, int], sent: Mapping[str, int]) -> Samples:
+    for direction, counts in (("received", received), ("sent", sent)):
+        for name, count in sorted(counts.items()):
+            yield (name, direction), count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,47 +143,195 @@ class Numbers:
     `slow_callbacks`: by name.
     """
 
-    uptime_s: float
-    clients_by_state: Mapping[State, int]
-    unproven_clients: int
-    clients_overdue: int
-    subscriptions: int
-    covering_subscriptions: int
-    retained_messages: int
-    retained_bytes: int
-    upstream_connected: bool
-    upstream_state: str
-    upstream_connects: int
-    upstream_in_flight: int
-    upstream_waiting: int
-    upstream_waiting_bytes: int
-    upstream_bytes_in: int
-    upstream_bytes_out: int
-    readings_by_qos: tuple[int, int, int]
-    deliveries_by_qos: tuple[int, int, int]
-    frames_received: Mapping[str, int]
-    frames_sent: Mapping[str, int]
-    outbox_messages: int
-    links: tuple[LinkNumbers, ...]
-    event_loop_lag_s: float
-    pauses: int = 0  # times in which the process did not run
-    pause_s: float = 0.0  # all of them
-    discovery: DiscoveryRole = DiscoveryRole.UNABLE
-    readings_per_s: float | None = None
-    deliveries_per_s: float | None = None
-    said: int = 0
-    drain_paused: bool = False
-    permit_left_s: float | None = None
-    shared_ids: Sequence[SharedId] = ()
-    permitted_clients: int = 0
-    journal: JournalNumbers = JournalNumbers()
-    state: StateNumbers = StateNumbers()
-    memory: MemoryNumbers = MemoryNumbers()
-    ingest: IngestNumbers = IngestNumbers()
-    aside: AsideNumbers = field(default_factory=AsideNumbers)
-    notices: PresenceNumbers = field(default_factory=PresenceNumbers)
-    standstills: tuple[Standstill, ...] = ()
-    unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
-    configuration_doubt: str | None = None
-    log: LogNumbers = LogNumbers()
-    slow_callbacks: Mapping[str, int] = field(default_factory=dict)
+    # fmt: off
+    uptime_s: float = number(
+        lambda look: look.of.uptime_s,
+        gauge("tidegate_uptime_seconds", "Time since the start"))
+    clients_by_state: Mapping[State, int] = number(
+        lambda look: look.clients_by_state,
+        Metric("tidegate_clients", Kind.GAUGE, "Sensors by the state of their session", ("state",),
+               lambda counts: [((state.value,), counts.get(state, 0)) for state in State]))
+    unproven_clients: int = number(
+        lambda look: len(look.engine.half_open),
+        gauge("tidegate_unproven_clients",
+              "Of these, sensors that have said nothing after CONNECT; see "
+              "limits.unproven_clients_max"))
+    clients_overdue: int = number(
+        lambda look: look.clients_overdue,
+        gauge("tidegate_clients_overdue",
+              "Of these, sensors that should have been heard by now; their tolerance still runs"))
+    subscriptions: int = number(
+        lambda look: len(look.engine.downlink.subscriptions),
+        gauge("tidegate_subscriptions", "Subscriptions of sensors"))
+    covering_subscriptions: int = number(
+        lambda look: look.engine.downlink.subscriptions.covering_count,
+        gauge("tidegate_covering_subscriptions",
+              "Subscriptions at the broker that cover all of them"))
+    retained_messages: int = number(
+        lambda look: len(look.engine.downlink.retained),
+        gauge("tidegate_retained_messages", "Retained messages kept for new subscribers"))
+    retained_bytes: int = number(
+        lambda look: look.engine.downlink.retained.size_bytes,
+        gauge("tidegate_retained_bytes", "Size of the retained messages kept"))
+    upstream_connected: bool = number(
+        lambda look: look.of.is_connected,
+        gauge("tidegate_upstream_connected", "1 while the broker is connected, else 0"))
+    upstream_state: str = number(lambda look: look.upstream_state)
+    upstream_connects: int = number(
+        lambda look: look.broker.counters.connects,
+        counter("tidegate_upstream_connects_total", "Connections made to the broker"))
+    upstream_in_flight: int = number(
+        lambda look: len(look.in_flight),
+        gauge("tidegate_upstream_in_flight_messages",
+              "Readings sent to the broker and not yet acknowledged"))
+    upstream_waiting: int = number(
+        lambda look: len(look.in_flight.waiting),
+        gauge("tidegate_upstream_waiting_messages", "Readings that wait for the broker in memory"))
+    upstream_waiting_bytes: int = number(
+        lambda look: look.in_flight.waiting_bytes,
+        gauge("tidegate_upstream_waiting_bytes", "Size of the readings that wait in memory"))
+    upstream_bytes_in: int = number(
+        lambda look: look.broker.counters.bytes_in,
+        counter("tidegate_upstream_received_bytes_total", "Bytes from the broker"))
+    upstream_bytes_out: int = number(
+        lambda look: look.broker.counters.bytes_out,
+        counter("tidegate_upstream_sent_bytes_total", "Bytes to the broker"))
+    readings_by_qos: tuple[int, int, int] = number(
+        lambda look: by_qos(look.engine.uplink.taken),
+        of_qos("tidegate_readings_total", "Readings taken from sensors"))
+    deliveries_by_qos: tuple[int, int, int] = number(
+        lambda look: by_qos(look.engine.downlink.delivered),
+        of_qos("tidegate_deliveries_total", "Messages handed to sensors"))
+    # These two are one metric: OF_SEVERAL.
+    frames_received: Mapping[str, int] = number(lambda look: by_kind(look.engine.received))
+    frames_sent: Mapping[str, int] = number(lambda look: by_kind(look.of.frames_sent))
+    outbox_messages: int = number(
+        lambda look: look.outbox_messages,
+        gauge("tidegate_outbox_messages", "Messages that wait for sensors, most of them asleep"))
+    links: tuple[LinkNumbers, ...] = number(
+        lambda look: look.links,
+        Metric("tidegate_multicast_joined", Kind.GAUGE,
+               "1 while the multicast group of the link is heard, else 0", ("link",),
+               groups_joined),
+        Metric("tidegate_datagrams_total", Kind.COUNTER,
+               "Datagrams by link; on serial lines messages", ("link", "direction"), datagrams),
+        of_links("tidegate_datagram_send_failures_total",
+                 "Datagrams and messages that could not be sent", lambda link: link.send_failures),
+        of_sockets("tidegate_receive_buffer_drops_total",
+                   "Datagrams that came faster than they were taken; see udp.receive_buffer_bytes",
+                   lambda link: link.receive_buffer_drops),
+        of_sockets("tidegate_truncated_datagrams_total",
+                   "Datagrams too long to be a frame within the limits, dropped",
+                   lambda link: link.truncated),
+        of_lines("tidegate_serial_open", Kind.GAUGE,
+                 "1 while the port of the line is open, else 0", lambda line: line.is_open),
+        of_lines("tidegate_serial_opens_total", Kind.COUNTER,
+                 "How often the port was opened, the first time included",
+                 lambda line: line.opened),
+        of_lines("tidegate_serial_losses_total", Kind.COUNTER,
+                 "How often an open port was lost: a cable pulled, a port server gone",
+                 lambda line: line.lost),
+        Metric("tidegate_serial_frames_total", Kind.COUNTER,
+               "Frames received by what they were: good, or why they were no message; see "
+               "docs/serial.md", ("link", "result"), line_frames),
+        of_lines("tidegate_serial_resyncs_total", Kind.COUNTER,
+                 "Good frames that came after one that was not", lambda line: line.resyncs),
+        of_lines("tidegate_serial_chatter_bytes_total", Kind.COUNTER,
+                 "Bytes of text between frames: what a board prints",
+                 lambda line: line.chatter_bytes),
+        Metric("tidegate_serial_bytes_total", Kind.COUNTER, "Bytes on the line",
+               ("link", "direction"), line_bytes),
+        of_lines("tidegate_serial_waiting_bytes", Kind.GAUGE,
+                 "Bytes that wait for the line to take them", lambda line: line.waiting_bytes))
+    event_loop_lag_s: float = number(
+        lambda look: look.of.event_loop_lag_s(),
+        gauge("tidegate_event_loop_lag_seconds",
+              "How late the event loop was at its worst in the last minute; more than 0.1 is too "
+              "much"))
+    pauses: int = number(  # times in which the process did not run
+        lambda look: look.of.pauses.count,
+        counter("tidegate_process_pauses_total",
+                "Times in which the process did not run: stopped, suspended, or the machine "
+                "overloaded"),
+        default=0)
+    pause_s: float = number(  # all of them
+        lambda look: look.of.pauses.seconds,
+        counter("tidegate_process_pause_seconds_total",
+                "All of them together; every timer of a sensor is extended by that time"),
+        default=0.0)
+    discovery: DiscoveryRole = number(
+        lambda look: look.engine.discovery.part,
+        Metric("tidegate_discovery", Kind.GAUGE,
+               "1 for what the gateway does for sensors that search: advertising, standby, or "
+               "unable to take a reading; 0 for the others", ("part",),
+               lambda found: [((role.value,), role is found) for role in DiscoveryRole]),
+        default=DiscoveryRole.UNABLE)
+    readings_per_s: float | None = number(
+        lambda look: look.of.traffic.rates.in_per_s, default=None)
+    deliveries_per_s: float | None = number(
+        lambda look: look.of.traffic.rates.out_per_s, default=None)
+    said: int = number(
+        lambda look: look.engine.upstream.said,
+        counter("tidegate_said_total",
+                "Messages of the gateway's own: presence of devices, statistics, Home Assistant"),
+        default=0)
+    drain_paused: bool = number(
+        lambda look: look.engine.operator.is_drain_paused, default=False)
+    permit_left_s: float | None = number(lambda look: look.permit_left_s, default=None)
+    shared_ids: Sequence[SharedId] = number(lambda look: look.shared_ids, default=())
+    permitted_clients: int = number(lambda look: look.engine.operator.permitted, default=0)
+    journal: JournalNumbers = number(lambda look: look.journal, default=JournalNumbers())
+    state: StateNumbers = number(lambda look: look.of.state(), default=StateNumbers())
+    memory: MemoryNumbers = number(lambda look: look.of.memory(), default=MemoryNumbers())
+    ingest: IngestNumbers = number(lambda look: look.ingest, default=IngestNumbers())
+    aside: AsideNumbers = number(lambda look: look.aside, default=AsideNumbers())
+    notices: PresenceNumbers = number(lambda look: look.of.notices(), default=PresenceNumbers())
+    standstills: tuple[Standstill, ...] = number(lambda look: look.of.standstills(), default=())
+    unmoved_s: Mapping[AlarmName, float] = number(
+        lambda look: look.of.unmoved_s(),
+        Metric("tidegate_unmoved_seconds", Kind.GAUGE,
+               "How long the oldest that waits has not moved, by the alarm that it becomes beyond "
+               "its bound; 0 where nothing waits", ("alarm",),
+               lambda unmoved: [((name.value,), seconds) for name, seconds in unmoved.items()]),
+        default_factory=dict)
+    configuration_doubt: str | None = number(
+        lambda look: look.of.configuration_doubt(), default=None)
+    log: LogNumbers = number(lambda look: look.of.log(), default=LogNumbers())
+    slow_callbacks: Mapping[str, int] = number(
+        lambda look: look.of.slow_callbacks(),
+        Metric("tidegate_slow_callbacks_total", Kind.COUNTER,
+               "Callbacks that held the event loop for more than 0.05 s, in which nobody was "
+               "served", ("callback",),
+               lambda counts: [((name,), count) for name, count in counts.items()]),
+        default_factory=dict)
+    # fmt: on
+
+
+def numbers_of(snapshot: Snapshot) -> Numbers:
+    return read_from(Numbers, Look(snapshot))
+
+
+def sync_seconds(journal: JournalNumbers) -> Samples:
+    """None before anything was synced."""
+    quantiles = {"0.5": journal.sync_s_p50, "0.99": journal.sync_s_p99, "1": journal.sync_s_worst}
+    return [((name,), value) for name, value in quantiles.items() if value is not None]
+
+
+def blocked_subjects(aside: AsideNumbers) -> int:
+    return sum(map(len, (aside.blocked_readings, aside.blocked_filters, aside.blocked_own_topics)))
+
+
+# fmt: off
+OF_SEVERAL: tuple[Metric[Numbers], ...] = (
+    Metric("tidegate_frames_total", Kind.COUNTER, "MQTT-SN frames by kind", ("type", "direction"),
+           lambda n: both_ways(n.frames_received, n.frames_sent)),
+    Metric("tidegate_journal_sync_seconds", Kind.SUMMARY,
+           "Time that fdatasync took, of the last 1,000 calls; 1 is the worst", ("quantile",),
+           lambda n: sync_seconds(n.journal),
+           lambda n: (n.journal.sync_s_total, n.journal.syncs_timed)),
+    gauge("tidegate_upstream_blocked_subjects",
+          "Pairs of client and topic, filters and topics of our own that are not sent for a while, "
+          "because the broker has ended the connection for them",
+          lambda n: blocked_subjects(n.aside)),
+)
+# fmt: on

@@ -14,24 +14,25 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from gateway.admin import conditions
-from gateway.admin.aside import aside_numbers
+from gateway.admin.aside import AsideNumbers, aside_numbers
+from gateway.admin.metrics.metric import read_from
 from gateway.admin.metrics.sync_times import SyncTimes
 from gateway.admin.metrics.throughput import Throughput
-from gateway.admin.numbers import (
-    Condition,
+from gateway.admin.part_numbers import (
     IngestNumbers,
+    JournalLook,
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
     LogNumbers,
     MemoryNumbers,
-    Numbers,
     SharedId,
     Standstill,
     StateNumbers,
 )
 from gateway.core.alarm_names import AlarmName
 from gateway.core.engine import Engine
+from gateway.core.mqtt.inflight import InFlight
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import State
 from gateway.core.values import Peer
@@ -91,7 +92,7 @@ class Snapshot:
         """Why a reading that comes now could not be taken, or None."""
         return conditions.serving_problem(
             self.journal(),
-            is_connected=self._is_connected,
+            is_connected=self.is_connected,
             is_journal_used=self.is_journal_used,
             gives_way=self.drops_oldest,
         )
@@ -126,128 +127,108 @@ class Snapshot:
         machine_time = self.pauses.machine_time
         return machine_time(self.now()) - machine_time(self.started_at)
 
-    def numbers(self) -> Numbers:
-        engine, broker = self.engine, self.broker
-        states, overdue, outbox_messages = self._sessions()
-        in_flight = engine.upstream.publisher.in_flight
-        downlink = engine.downlink
-        return Numbers(
-            uptime_s=self.uptime_s,
-            clients_by_state=states,
-            unproven_clients=len(engine.half_open),
-            clients_overdue=overdue,
-            subscriptions=len(downlink.subscriptions),
-            covering_subscriptions=downlink.subscriptions.covering_count,
-            retained_messages=len(downlink.retained),
-            retained_bytes=downlink.retained.size_bytes,
-            upstream_connected=self._is_connected,
-            upstream_state=self._upstream_state(),
-            upstream_connects=broker.counters.connects,
-            upstream_in_flight=len(in_flight),
-            upstream_waiting=len(in_flight.waiting),
-            upstream_waiting_bytes=in_flight.waiting_bytes,
-            upstream_bytes_in=broker.counters.bytes_in,
-            upstream_bytes_out=broker.counters.bytes_out,
-            readings_by_qos=_by_qos(engine.uplink.taken),
-            deliveries_by_qos=_by_qos(downlink.delivered),
-            frames_received=_by_kind(engine.received),
-            frames_sent=_by_kind(self.frames_sent),
-            outbox_messages=outbox_messages,
-            links=(
-                *(
-                    _link_numbers(number, link, self.groups.get(number))
-                    for number, link in enumerate(self.links)
-                ),
-                *map(_line_numbers, self.lines),
-            ),
-            discovery=engine.discovery.part,
-            event_loop_lag_s=self.event_loop_lag_s(),
-            pauses=self.pauses.count,
-            pause_s=self.pauses.seconds,
-            said=engine.upstream.said,
-            drain_paused=engine.operator.is_drain_paused,
-            permit_left_s=self._permit_left_s(),
-            shared_ids=self._shared_ids(),
-            permitted_clients=engine.operator.permitted,
-            readings_per_s=self.traffic.rates.in_per_s,
-            deliveries_per_s=self.traffic.rates.out_per_s,
-            journal=replace(
-                self.journal(),
-                in_per_s=self.throughput.rates.in_per_s,
-                out_per_s=self.throughput.rates.out_per_s,
-            ),
-            state=self.state(),
-            memory=self.memory(),
-            ingest=self._ingest(),
-            aside=aside_numbers(engine.uplink.aside, engine.upstream.caution, self.now()),
-            notices=self.notices(),
-            standstills=self.standstills(),
-            unmoved_s=self.unmoved_s(),
-            configuration_doubt=self.configuration_doubt(),
-            log=self.log(),
-            slow_callbacks=self.slow_callbacks(),
-        )
-
-    def _ingest(self) -> IngestNumbers:
-        custody, now = self.engine.custody, self.now()
-        oldest = next(iter(custody.kept), None)
-        return IngestNumbers(
-            is_on=custody.is_on,
-            timeout_s=custody.timeout_s,
-            kept=custody.kept.count,
-            oldest_age_s=None if oldest is None else now - oldest.since,
-            heard_age_s=None
-            if custody.last_received_at == -inf
-            else now - custody.last_received_at,
-            refusal=custody.refusal,
-            **asdict(custody.numbers),
-        )
-
     def pulse(self) -> object:
         """Another value when a client has come or gone, or the broker."""
         engine = self.engine
         return len(engine.sessions), len(engine.half_open), self.broker.state
 
-    def _shared_ids(self) -> list[SharedId]:
-        return [
-            SharedId(client=client_id, one=self.peer_text(one), other=self.peer_text(other))
-            for client_id, one, other in self.engine.shared_ids.in_use(self.now())
-        ]
-
-    def _permit_left_s(self) -> float | None:
-        if not self.is_listed_only:
-            return None
-        return max(0.0, self.engine.operator.permitted_until - self.now())
-
-    def _sessions(self) -> tuple[dict[State, int], int, int]:
-        """By state; how many of them are overdue; how many messages wait for them."""
-        found: Counter[State] = Counter()
-        overdue = waiting = 0
-        now = self.now()
-        for session in self.engine.sessions.values():
-            found[session.state] += 1
-            overdue += is_overdue(session, now)
-            waiting += session.outbound.waiting
-        for caller in self.engine.half_open:
-            found[caller.state] += 1
-        return {state: found[state] for state in State}, overdue, waiting
-
     @property
-    def _is_connected(self) -> bool:
+    def is_connected(self) -> bool:
         return self.broker.state is LinkState.ACCEPTED
 
-    def _upstream_state(self) -> str:
-        broker = self.broker
+
+class Look:
+    """What the fields of Numbers are read from, at one moment: the parts of the gateway, and what
+    has to be put together of them.
+    """
+
+    of: Snapshot
+    engine: Engine
+    broker: BrokerLink
+    in_flight: InFlight
+    clients_by_state: dict[State, int]
+    clients_overdue: int
+    outbox_messages: int
+
+    def __init__(self, of: Snapshot) -> None:
+        self.of = of
+        self.engine = of.engine
+        self.broker = of.broker
+        self.in_flight = of.engine.upstream.publisher.in_flight
+        self._now = of.now()
+        self._walk()
+
+    def _walk(self) -> None:
+        """Through all sessions, once."""
+        found: Counter[State] = Counter()
+        self.clients_overdue = self.outbox_messages = 0
+        for session in self.engine.sessions.values():
+            found[session.state] += 1
+            self.clients_overdue += is_overdue(session, self._now)
+            self.outbox_messages += session.outbound.waiting
+        for half_open in self.engine.half_open:
+            found[half_open.state] += 1
+        self.clients_by_state = {state: found[state] for state in State}
+
+    @property
+    def upstream_state(self) -> str:
+        broker, url = self.broker, self.of.broker_url
         match broker.state:
             case LinkState.ACCEPTED:
-                return f"connected to {self.broker_url}"
+                return f"connected to {url}"
             case LinkState.WAITING if broker.next_try_at is not None:
-                wait_s = max(0.0, broker.next_try_at - self.now())
-                return f"trying {self.broker_url} again in {wait_s:.1f} s after: {broker.reason}"
+                wait_s = max(0.0, broker.next_try_at - self._now)
+                return f"trying {url} again in {wait_s:.1f} s after: {broker.reason}"
             case LinkState.CONNECTING | LinkState.OPEN:
-                return f"connecting to {self.broker_url}"
+                return f"connecting to {url}"
             case other:
                 return str(other.value)
+
+    @property
+    def links(self) -> tuple[LinkNumbers, ...]:
+        sockets = (
+            _link_numbers(number, link, self.of.groups.get(number))
+            for number, link in enumerate(self.of.links)
+        )
+        return *sockets, *map(_line_numbers, self.of.lines)
+
+    @property
+    def permit_left_s(self) -> float | None:
+        if not self.of.is_listed_only:
+            return None
+        return max(0.0, self.engine.operator.permitted_until - self._now)
+
+    @property
+    def shared_ids(self) -> list[SharedId]:
+        text = self.of.peer_text
+        return [
+            SharedId(client=client_id, one=text(one), other=text(other))
+            for client_id, one, other in self.engine.shared_ids.in_use(self._now)
+        ]
+
+    @property
+    def journal(self) -> JournalNumbers:
+        rates = self.of.throughput.rates
+        return replace(self.of.journal(), in_per_s=rates.in_per_s, out_per_s=rates.out_per_s)
+
+    @property
+    def ingest(self) -> IngestNumbers:
+        custody = self.engine.custody
+        oldest, heard_at = next(iter(custody.kept), None), custody.last_received_at
+        return IngestNumbers(
+            is_on=custody.is_on,
+            timeout_s=custody.timeout_s,
+            kept=custody.kept.count,
+            oldest_age_s=None if oldest is None else self._now - oldest.since,
+            heard_age_s=None if heard_at == -inf else self._now - heard_at,
+            refusal=custody.refusal,
+            **asdict(custody.numbers),
+        )
+
+    @property
+    def aside(self) -> AsideNumbers:
+        engine = self.engine
+        return aside_numbers(engine.uplink.aside, engine.upstream.caution, self._now)
 
 
 class TimedFiles(OsFiles):
@@ -271,35 +252,15 @@ def journal_numbers(
     """What the journal says of itself, as it is shown; `now` by the machine's monotonic clock;
     `error` is its last one, in words.
     """
-    p50, p99, worst = sync_times.quantiles(0.5, 0.99, 1.0)
     oldest = found.oldest_received_at
-    return JournalNumbers(
-        condition=Condition(found.state.value),
-        error=None if found.state is journal_side.JournalState.OK else error,
-        depth=found.depth,
-        parked=found.queued,
-        used_bytes=found.bytes,
-        budget_bytes=found.bytes_max,
-        fill=found.fill,
-        oldest_age_s=None if oldest is None else max(0.0, now - oldest),
-        segments=found.segments,
-        damaged=found.damaged,
-        lost=found.lost,
-        out_of_reach=found.out_of_reach,
-        backlog_problem=found.backlog_problem or None,
-        stored=found.readings,
-        finished=found.finished,
-        dropped_oldest=found.dropped,
-        groups=found.groups,
-        syncs=found.syncs,
-        bytes_written=found.bytes_written,
-        failures=found.failures,
-        sync_s_p50=p50,
-        sync_s_p99=p99,
-        sync_s_worst=worst,
-        sync_s_total=sync_times.total_s,
-        syncs_timed=sync_times.count,
+    look = JournalLook(
+        found,
+        sync_times,
+        sync_times.quantiles(0.5, 0.99, 1.0),
+        None if oldest is None else max(0.0, now - oldest),
+        None if found.state is journal_side.JournalState.OK else error,
     )
+    return read_from(JournalNumbers, look)
 
 
 def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNumbers:
@@ -342,11 +303,3 @@ def _line_numbers(link: SerialLink) -> LinkNumbers:
             released_s=link.released_s,
         ),
     )
-
-
-def _by_qos(counts: Sequence[int]) -> tuple[int, int, int]:
-    return counts[0], counts[1], counts[2]
-
-
-def _by_kind(counts: Mapping[type, int]) -> dict[str, int]:
-    return {kind.__name__.upper(): count for kind, count in counts.items()}

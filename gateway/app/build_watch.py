@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
-from gateway.admin.numbers import Cause
+from gateway.admin.part_numbers import Cause
 from gateway.app.listeners import SensorLinks
 from gateway.app.shell import UNCLOGGED_BYTES
 from gateway.app.stores import Committers

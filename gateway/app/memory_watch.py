@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from gateway.admin.numbers import MemoryNumbers
+from gateway.admin.part_numbers import MemoryNumbers
 from gateway.host.memory_use import MemoryUse, memory_use
 
 log = logging.getLogger("tidegate.memory")

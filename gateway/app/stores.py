@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.admin.metrics.sync_times import SyncTimes
-from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
+from gateway.admin.part_numbers import Condition, JournalNumbers, StateNumbers
 from gateway.admin.snapshot import TimedFiles, journal_numbers
 from gateway.app.core_options import journal_options
 from gateway.app.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S, Shutdown

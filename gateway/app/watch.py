@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gateway.admin.conditions import standstill
-from gateway.admin.numbers import Cause, Standstill
+from gateway.admin.part_numbers import Cause, Standstill
 from gateway.core.alarm_names import AlarmName
 from gateway.core.engine import Engine
 from gateway.core.liveness import LivenessSweep, OwedAnswer, WaitsFor, owed

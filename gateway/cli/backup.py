@@ -2,14 +2,12 @@
 
 import argparse
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import print_error, print_line
-from gateway.cli.sources import add_source_arguments, configuration_of, used_path
-from gateway.config import ConfigError
+from gateway.cli.sources import add_source_arguments, usable_configuration, used_path
 from gateway.host.causes import brief
 from gateway.storage.backup.archive import BackupError
 from gateway.storage.backup.taking import Taken, take
@@ -38,11 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        settings = configuration_of(arguments, os.environ).settings
-    except ConfigError as error:
-        print_error(str(error))
+    configuration = usable_configuration(arguments)
+    if configuration is None:
         return ExitCode.CONFIGURATION
+    settings = configuration.settings
     config = used_path(arguments.config)
     try:
         taken = take(

@@ -50,14 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--prefix", metavar="TEXT", help="only those whose id begins with this")
     parser.add_argument("--after", metavar="ID", help="go on behind this id")
-    parser.add_argument(
-        "-n",
-        "--limit",
-        type=limit,
-        default=LIMIT_DEFAULT,
-        metavar="N",
-        help=f"at most this many, 1 to {LIMIT_MAX} (default: {LIMIT_DEFAULT})",
-    )
+    add_limit_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,6 +69,17 @@ def run(arguments: argparse.Namespace) -> int:
         return show_all(answer, is_filtered=query.keys() != {"limit"})
 
     return ask_and_show(arguments, "/api/clients", CLIENTS_SCHEMA, query, show)
+
+
+def add_limit_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-n",
+        "--limit",
+        type=limit,
+        default=LIMIT_DEFAULT,
+        metavar="N",
+        help=f"at most this many, 1 to {LIMIT_MAX} (default: {LIMIT_DEFAULT})",
+    )
 
 
 def limit(text: str) -> int:

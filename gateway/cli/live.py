@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 from gateway.admin.durations import duration
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import print_error, print_line
-from gateway.cli.sources import add_source_arguments, configuration_of
-from gateway.config import ConfigError
+from gateway.cli.sources import add_source_arguments, usable_configuration
 
 HINT = "start one with `tidegate run`, or say where it is with --config or --set admin.listen"
 
@@ -40,11 +38,10 @@ def ask_and_show(
     """`show` prints the answer for people and says how the verb ends."""
     from gateway.cli import asking  # brings http.client with it
 
-    try:
-        settings = configuration_of(arguments, os.environ).settings
-    except ConfigError as error:
-        print_error(str(error))
+    configuration = usable_configuration(arguments)
+    if configuration is None:
         return ExitCode.CONFIGURATION
+    settings = configuration.settings
     try:
         answer = asking.ask(settings.admin.listen, path, schema, asked)
     except asking.NoAnswerError as reason:

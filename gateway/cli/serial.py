@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 from collections.abc import Mapping
 from math import ceil
@@ -14,9 +13,8 @@ from gateway.admin.http.operating import RELEASE_MINUTES_MAX
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import HINT, add_live_arguments, ask_and_show, printable
 from gateway.cli.output import print_error, print_line, put
-from gateway.cli.sources import add_source_arguments, configuration_of
+from gateway.cli.sources import add_source_arguments, usable_configuration
 from gateway.cli.tables import Column, table, terminal_columns
-from gateway.config import ConfigError
 
 SCHEMA = "tidegate.serial/1"
 COLUMNS = (
@@ -96,11 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _act(arguments: argparse.Namespace, for_minutes: float) -> int:
     from gateway.cli import acting, asking  # bring http.client with them
 
-    try:
-        settings = configuration_of(arguments, os.environ).settings
-    except ConfigError as error:
-        print_error(str(error))
+    configuration = usable_configuration(arguments)
+    if configuration is None:
         return ExitCode.CONFIGURATION
+    settings = configuration.settings
     request = {"line": arguments.port, "minutes": for_minutes}
     try:
         password = acting.password_for(settings, arguments.password_file)

@@ -12,18 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.cli.sources import USUAL_PATH
-from gateway.config.credential import credential_of
+from gateway.config.credential import credential_of, named_files
 from gateway.config.settings import Settings
 
 SERVICE_USER = "tidegate"  # of the unit, and of what `tidegate unit --sysusers` writes
 ASKED_S_MAX = 10.0
-FILES = (
-    ("upstream", "password_file"),
-    ("upstream", "ca_file"),
-    ("upstream", "cert_file"),
-    ("upstream", "key_file"),
-    ("admin", "password_file"),
-)
 
 
 def refusals(settings: Settings, config: Path) -> Iterator[tuple[str, str, str]]:
@@ -37,10 +30,11 @@ def refusals(settings: Settings, config: Path) -> Iterator[tuple[str, str, str]]
     except KeyError:
         return
     files = [("", config)]
-    for table, name in FILES:
-        path: Path | None = getattr(getattr(settings, table), name)
-        if path is not None and credential_of(path) is None and path.exists():
-            files.append((f"{table}.{name}", path))
+    files += [
+        (key, path)
+        for key, path in named_files(settings).items()
+        if credential_of(path) is None and path.exists()
+    ]
     for key, path in files:
         hidden = _hidden(path, user)
         if hidden is not None:

@@ -1,12 +1,14 @@
 """Where a verb's configuration comes from: its arguments, and the usual file without them."""
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from gateway.cli.called import runnable
+from gateway.cli.output import print_error
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.regular_file import last_opened
 from gateway.host.side_thread import OverdueError, within
@@ -53,6 +55,15 @@ def configuration_of(
     """For verbs that have these arguments alone."""
     overrides = [*arguments.overrides, *getattr(arguments, "overrides_of_action", ())]
     return in_time(lambda: configuration_from(arguments.config, overrides, environment))
+
+
+def usable_configuration(arguments: argparse.Namespace) -> Configuration | None:
+    """With the variables of this process; None if it is wrong, and then why is printed."""
+    try:
+        return configuration_of(arguments, os.environ)
+    except ConfigError as error:
+        print_error(str(error))
+        return None
 
 
 def in_time(read: Callable[[], R]) -> R:

@@ -4,10 +4,9 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.admin.http.queries import LIMIT_DEFAULT, LIMIT_MAX
 from gateway.admin.topics import TOPICS_SCHEMA
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.clients import limit
+from gateway.cli.clients import add_limit_argument
 from gateway.cli.live import add_live_arguments, ask_and_show, printable, size
 from gateway.cli.output import print_error, print_line, put
 from gateway.cli.tables import Column, table, terminal_columns
@@ -39,14 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--prefix", metavar="TEXT", help="only those that begin with this")
     parser.add_argument("--after", metavar="TOPIC", help="go on behind this one")
-    parser.add_argument(
-        "-n",
-        "--limit",
-        type=limit,
-        default=LIMIT_DEFAULT,
-        metavar="N",
-        help=f"at most this many, 1 to {LIMIT_MAX} (default: {LIMIT_DEFAULT})",
-    )
+    add_limit_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,8 +10,17 @@ import re
 from pathlib import Path
 
 from gateway.config.kinds import FilePath, MismatchError
+from gateway.config.settings import Settings
 from gateway.config.spelling import quoted
 
+# Of the files that the configuration names.
+FILE_KEYS = (
+    "upstream.password_file",
+    "upstream.ca_file",
+    "upstream.cert_file",
+    "upstream.key_file",
+    "admin.password_file",
+)
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 OF_THE_SERVICE = Path("/run/credentials/tidegate.service")
@@ -77,3 +86,16 @@ class CredentialPath(FilePath):
     def _literal(self, value: object) -> str:
         name = credential_of(value) if isinstance(value, Path) else None
         return quoted(str(value) if name is None else f"{PREFIX}{name}")
+
+
+def named_files(settings: Settings) -> dict[str, Path]:
+    """Those that are named, by their keys, as they are written."""
+    found: dict[str, Path | None] = {}
+    for key in FILE_KEYS:
+        table, name = key.split(".")
+        found[key] = getattr(getattr(settings, table), name)
+    return {key: path for key, path in found.items() if path is not None}
+
+
+def is_secret(key: str) -> bool:
+    return key.endswith(("password_file", "key_file"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.config.addresses import is_address
-from gateway.config.credential import credential_of, is_stored, stored_at
+from gateway.config.credential import credential_of, is_secret, is_stored, stored_at
 from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
@@ -20,8 +20,6 @@ from gateway.config.serial_ports import port_server
 from gateway.config.settings import MIB, Settings, TopicSettings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
 from gateway.config.topic_filters import covers
-
-SECRET_FILES = ("password_file", "key_file")
 
 
 def find_warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
@@ -42,7 +40,7 @@ def _line(path: KeyPath, warning: str, gathering: Gathering) -> str:
 def _about_files(gathering: Gathering) -> Iterator[str]:
     for path, given in gathering.given.items():
         if given.key.name.endswith("_file") and isinstance(given.value, Path):
-            warning = _warning_of_file(given.value, secret=given.key.name in SECRET_FILES)
+            warning = _warning_of_file(given.value, secret=is_secret(given.key.name))
             if warning:
                 yield _line(path, f"{_shown(given.value)} {warning}", gathering)
 

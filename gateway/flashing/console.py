@@ -15,7 +15,6 @@ import re
 import termios
 import time
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 import serial  # type: ignore[import-untyped]
@@ -64,12 +63,7 @@ class Console:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hil.boards import programs
-from hil.boards.board import Board, BoardSpec, Node, Place, Reset
+from hil.boards.board import Board, BoardSpec, Can, Node, Place, Reset
 from hil.boards.console import ConsoleLog
 from hil.boards.errors import BoardError
 from hil.boards.firmware import firmware_hash, node_command, node_files
@@ -27,6 +27,18 @@ COMMAND_S_MAX = 120.0
 AWAKE_S_MAX = 60.0
 PORT_S_MAX = 20.0
 LOOK_S = 0.05
+CAPABILITIES = frozenset(
+    {
+        Can.UDP,
+        Can.SERIAL,
+        Can.RESET,
+        Can.SOFT_RESET,
+        Can.POWER,
+        Can.STORE,
+        Can.TELLS_STORED,
+        Can.COMMANDS,
+    }
+)
 WIPE = """\
 import os
 def wipe(folder):

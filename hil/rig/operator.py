@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 
 import mqtt5
 
+from hil.rig.packets import subscription, take
+
 RECONNECT_S = 0.02
 READ_BYTES = 1 << 16
 PUBLISH_S_MAX = 20.0
@@ -61,35 +63,22 @@ class Operator:
     async def _work(self) -> None:
         reader, self._writer = await asyncio.open_connection(*self._address)
         try:
-            self._writer.write(
-                mqtt5.ConnectPacket("operator", clean_start=True, keep_alive=0).write()
-            )
-            asked = [mqtt5.TopicFilter(self._topics, max_qos=mqtt5.QoS.AT_MOST_ONCE)]
-            self._writer.write(mqtt5.SubscribePacket(1, asked).write())
+            self._writer.write(subscription("operator", self._topics))
             left = b""
             while octets := await reader.read(READ_BYTES):
-                left = self._take(left + octets)
+                left = take(left + octets, self._receive)
         finally:
             self._writer.close()
 
-    def _take(self, octets: bytes) -> bytes:
-        """The start of a packet that is not here in full."""
-        view = memoryview(octets)
-        while view:
-            try:
-                packet, size = mqtt5.read(view)
-            except IndexError:
-                break
-            view = view[size:]
-            match packet:
-                case mqtt5.SubAckPacket():
-                    self.ready.set()
-                case mqtt5.PubAckPacket():
-                    if packet.packet_id in self._acknowledged:
-                        self._acknowledged.pop(packet.packet_id).set()
-                case mqtt5.PublishPacket():
-                    self._answer(packet.topic, bytes(packet.payload or b""))
-        return bytes(view)
+    def _receive(self, packet: mqtt5.Packet) -> None:
+        match packet:
+            case mqtt5.SubAckPacket():
+                self.ready.set()
+            case mqtt5.PubAckPacket():
+                if packet.packet_id in self._acknowledged:
+                    self._acknowledged.pop(packet.packet_id).set()
+            case mqtt5.PublishPacket():
+                self._answer(packet.topic, bytes(packet.payload or b""))
 
     def _answer(self, topic: str, question: bytes) -> None:
         if question[:1] != TIME or len(question) != TIME_QUESTION_OCTETS:

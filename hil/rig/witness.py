@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import mqtt5
 
+from hil.rig.packets import subscription, take
+
 RECONNECT_S = 0.02
 READ_BYTES = 1 << 18
 
@@ -59,31 +61,20 @@ class Witness:
     async def _watch(self) -> None:
         reader, writer = await asyncio.open_connection(*self._address)
         try:
-            wanted = [mqtt5.TopicFilter(self._filter, max_qos=mqtt5.QoS.AT_MOST_ONCE)]
-            writer.write(mqtt5.ConnectPacket(self._name, clean_start=True, keep_alive=0).write())
-            writer.write(mqtt5.SubscribePacket(1, wanted).write())
+            writer.write(subscription(self._name, self._filter))
             left = b""
             while octets := await reader.read(READ_BYTES):
-                left = self._take(left + octets)
+                left = take(left + octets, self._receive)
+                self._changed.set()
         finally:
             writer.close()
 
-    def _take(self, octets: bytes) -> bytes:
-        """The start of a packet that is not here in full."""
-        view = memoryview(octets)
-        while view:
-            try:
-                packet, size = mqtt5.read(view)
-            except IndexError:
-                break
-            view = view[size:]
-            match packet:
-                case mqtt5.PublishPacket():
-                    self._note(packet)
-                case mqtt5.SubAckPacket():
-                    self.ready.set()
-        self._changed.set()
-        return bytes(view)
+    def _receive(self, packet: mqtt5.Packet) -> None:
+        match packet:
+            case mqtt5.PublishPacket():
+                self._note(packet)
+            case mqtt5.SubAckPacket():
+                self.ready.set()
 
     def _note(self, packet: mqtt5.PublishPacket) -> None:
         tag = dict(packet.user_properties)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gateway.admin.aside import AsideNumbers, AsideSubject
 from gateway.admin.event_log import EventLog
-from gateway.admin.numbers import (
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import (
     Condition,
     IngestNumbers,
     JournalNumbers,
@@ -12,7 +13,6 @@ from gateway.admin.numbers import (
     LinkNumbers,
     LogNumbers,
     MemoryNumbers,
-    Numbers,
     StateNumbers,
 )
 from gateway.core.alarm_names import AlarmName

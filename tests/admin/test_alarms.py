@@ -11,7 +11,8 @@ import pytest
 from gateway.admin.alarms import alarms, named_alarms
 from gateway.admin.aside import AsideNumbers
 from gateway.admin.http.answers import status
-from gateway.admin.numbers import (
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import (
     Cause,
     Condition,
     IngestNumbers,
@@ -19,7 +20,6 @@ from gateway.admin.numbers import (
     LinkNumbers,
     LogNumbers,
     MemoryNumbers,
-    Numbers,
     SharedId,
     Standstill,
     StateNumbers,

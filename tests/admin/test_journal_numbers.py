@@ -8,7 +8,7 @@ import pytest
 
 from gateway.admin.conditions import journal_doubt, journal_failure, state_doubt
 from gateway.admin.metrics.throughput import Rates, Throughput
-from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
+from gateway.admin.part_numbers import Condition, JournalNumbers, StateNumbers
 from tests.admin.example import JOURNAL, STATE
 
 

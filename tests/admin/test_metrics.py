@@ -13,10 +13,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.admin.event_log import EventLog
-from gateway.admin.metrics.exposition import Metrics
+from gateway.admin.metrics.exposition import METRICS, PROCESS_METRICS, Metrics
+from gateway.admin.metrics.metric import Kind
 from gateway.admin.metrics.reference import FRAME_RESULTS, reference
-from gateway.admin.metrics.table import METRICS, PROCESS_METRICS, Kind
-from gateway.admin.numbers import Condition, JournalNumbers, Numbers
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import Condition, JournalNumbers
 from gateway.core.alarm_names import AlarmName
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped

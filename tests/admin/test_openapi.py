@@ -17,7 +17,7 @@ from gateway.admin.clients import ClientsFound, Details
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.http.server import AdminServer
 from gateway.admin.log.tail import LogTail
-from gateway.admin.numbers import Cause, SharedId, Standstill
+from gateway.admin.part_numbers import Cause, SharedId, Standstill
 from gateway.admin.topics import NamedCounts, TopicsFound, TopicShown
 from gateway.config.listing import as_json
 from gateway.config.reader import load

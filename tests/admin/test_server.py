@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.admin.http.listening import AdminError
 from gateway.admin.http.server import AdminServer
-from gateway.admin.numbers import Cause, Numbers, SharedId, Standstill
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import Cause, SharedId, Standstill
 from gateway.core.alarm_names import AlarmName
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admin.conditions import serving_problem
-from gateway.admin.numbers import Condition, JournalNumbers
+from gateway.admin.part_numbers import Condition, JournalNumbers
 
 UNUSED = "the broker is away, and no reading is stored: journal.acknowledge"
 FULL = "the broker is away, and the journal is full"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gateway.admin.metrics.sync_times import KEPT_MAX, SyncTimes
-from gateway.admin.numbers import Condition, JournalNumbers
+from gateway.admin.part_numbers import Condition, JournalNumbers
 from gateway.admin.snapshot import TimedFiles, journal_numbers
 from gateway.storage.journal import numbers as journal_side
 

@@ -11,7 +11,7 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.admin.numbers import Cause
+from gateway.admin.part_numbers import Cause
 from gateway.app.watch import BOUNDS_S, LOOK_S_MAX
 from gateway.core.downlink.pending_subscriptions import DISK_PATIENCE_S
 from gateway.core.mqtt.inflight import InFlight

@@ -187,11 +187,10 @@ def imports_between(
             target = module_named(used.module, modules[other])
             if other != program and not is_shared(module, target, shared):
                 faults.append(f"{where}, which is another program")
-            elif source in floors and other == program:
-                if (below := package_of(target)) in floors and below != source:
-                    pairs.add((module, target))
-                    if floors[below] <= floors[source]:
-                        faults.append(f"{where}, but {below} is not below {source}")
+            elif {source, below := package_of(target)} <= floors.keys() and below != source:
+                pairs.add((module, target))
+                if floors[below] <= floors[source]:
+                    faults.append(f"{where}, but {below} is not below {source}")
     if faults:
         raise StructureError("\n".join(sorted(faults)))
     return Counter((package_of(source), package_of(target)) for source, target in pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.admin.numbers import Cause, Standstill
+from gateway.admin.part_numbers import Cause, Standstill
 from gateway.app.watch import Part, Watch
 from gateway.core.alarm_names import AlarmName
 from gateway.core.liveness import WaitsFor

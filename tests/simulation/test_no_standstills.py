@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admin.numbers import Cause, Standstill
+from gateway.admin.part_numbers import Cause, Standstill
 from gateway.core.topic_options import Acknowledge
 from gateway.frames import (
     Disconnect,

@@ -10,7 +10,7 @@ from typing import Any
 
 import mqtt5
 
-from gateway.admin.numbers import Cause
+from gateway.admin.part_numbers import Cause
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import Phase

@@ -8,7 +8,8 @@ from http import HTTPStatus
 
 from gateway.admin.alarms import named_alarms
 from gateway.admin.event_log import EventLog
-from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import JournalNumbers, StateNumbers
 from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import State
 

@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import Literal, TextIO, TypeAlias
 
 from gateway.admin.log.writer import FLUSH_S, NOT_READ, LogWriter
-from gateway.admin.numbers import LogNumbers
+from gateway.admin.part_numbers import LogNumbers
 
 Value: TypeAlias = str | int | float
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable
 
 from gateway.admin.metrics.alerts import listed
-from gateway.admin.metrics.table import METRICS, PROCESS_METRICS
-from gateway.admin.numbers import Condition
+from gateway.admin.metrics.exposition import METRICS, PROCESS_METRICS
+from gateway.admin.part_numbers import Condition
 from gateway.core.alarm_names import AlarmName
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DiscoveryRole
@@ -17,7 +17,8 @@ from gateway.host.slow_callbacks import Callback
 _HEAD = """\
 # Metrics
 
-<!-- Made by `python -m gateway.admin.metrics.reference` from table.py, alerts.py; edit those. -->
+<!-- Made by `python -m gateway.admin.metrics.reference` from the metrics in numbers.py,
+exposition.py, and alerts.py; edit those. -->
 
 `http://127.0.0.1:8080/metrics` (see `admin.listen`) answers in Prometheus' text format:
 

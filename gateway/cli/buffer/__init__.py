@@ -5,14 +5,12 @@ What is set aside the running gateway sends again or deletes.
 """
 
 import argparse
-import os
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer import aside, export, overview, peek
 from gateway.cli.buffer.on_disk import BufferError
 from gateway.cli.output import print_error
-from gateway.cli.sources import add_source_arguments, configuration_of
-from gateway.config import ConfigError
+from gateway.cli.sources import add_source_arguments, usable_configuration
 
 ACTIONS = {"peek": peek.run, "export": export.run, "aside": aside.run}
 HELP = {
@@ -46,10 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        configuration = configuration_of(arguments, os.environ)
-    except ConfigError as error:
-        print_error(str(error))
+    configuration = usable_configuration(arguments)
+    if configuration is None:
         return ExitCode.CONFIGURATION
     try:
         return ACTIONS.get(arguments.action, overview.run)(arguments, configuration)

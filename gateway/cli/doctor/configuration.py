@@ -8,14 +8,18 @@ from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined, Section, edit_command
-from gateway.cli.service_user import FILES, SERVICE_USER, refusals
+from gateway.cli.service_user import SERVICE_USER, refusals
 from gateway.cli.sources import USUAL_PATH
 from gateway.config import ConfigError
-from gateway.config.credential import credential_of, is_stored, stored_at
+from gateway.config.credential import (
+    credential_of,
+    is_secret,
+    is_stored,
+    named_files,
+    stored_at,
+)
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
-
-_SECRET = ("password_file", "key_file")
 
 
 def wrong(error: ConfigError) -> Section:
@@ -65,10 +69,8 @@ def examine(subject: Examined) -> Section:
 
 
 def _check_files(settings: Settings, section: Section) -> None:
-    for table, name in FILES:
-        path: Path | None = getattr(getattr(settings, table), name)
-        if path is not None:
-            _check_file(f"{table}.{name}", path, name in _SECRET, section)
+    for key, path in named_files(settings).items():
+        _check_file(key, path, is_secret(key), section)
 
 
 def _check_file(key: str, path: Path, is_secret: bool, section: Section) -> None:

@@ -2,7 +2,7 @@
 
 from gateway.admin.conditions import ingest_doubts
 from gateway.admin.http.answers import STATUS_SCHEMA
-from gateway.admin.numbers import IngestNumbers
+from gateway.admin.part_numbers import IngestNumbers
 from gateway.cli.asking import NoAnswerError, ask_this
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.config import Configuration

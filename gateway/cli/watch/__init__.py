@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.numbers import whole_number
 from gateway.cli.output import print_error
-from gateway.cli.sources import add_source_arguments, configuration_of
-from gateway.config import ConfigError, Settings
+from gateway.cli.sources import add_source_arguments, usable_configuration
+from gateway.config import Settings
 from gateway.config.kinds import MismatchError
 
 if TYPE_CHECKING:
@@ -72,11 +72,10 @@ def _seconds(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     from gateway.cli.watch.choice import choice_of
 
-    try:
-        settings = configuration_of(arguments, os.environ).settings
-    except ConfigError as error:
-        print_error(str(error))
+    configuration = usable_configuration(arguments)
+    if configuration is None:
         return ExitCode.CONFIGURATION
+    settings = configuration.settings
     try:
         choice = choice_of(arguments.filter, settings)
     except MismatchError as error:

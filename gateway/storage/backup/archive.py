@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gateway.config.credential import FILE_KEYS
 from gateway.config.settings import MIB
 from gateway.storage.journal.options import FILE_BYTES_MAX
 
@@ -49,13 +50,6 @@ JOURNAL = "state/journal/"
 COMPRESSION = 3
 PIECE_BYTES = 1 << 20
 MEMBERS_MAX = 1 << 21  # a journal of the largest size is a million segments
-FILE_KEYS = (
-    "upstream.password_file",
-    "upstream.ca_file",
-    "upstream.cert_file",
-    "upstream.key_file",
-    "admin.password_file",
-)
 ANNOUNCED_BYTES_MAX = 128 * MIB
 CHECKSUM_LINE_BYTES = 256  # more than a name and its checksum take
 _SIZES_MAX = {

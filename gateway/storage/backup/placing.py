@@ -20,12 +20,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gateway.config.credential import STORE
+from gateway.config.credential import STORE, named_files, stored_at
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
 from gateway.storage.backup.archive import BackupError, Owner
 from gateway.storage.backup.guarded import Folder, Ids, Moves
-from gateway.storage.backup.taking import FILE_BYTES_MAX, named_files
+from gateway.storage.backup.taking import FILE_BYTES_MAX
 from gateway.storage.state.folder import OURS
 
 SERVICE_USER = "tidegate"
@@ -75,7 +75,8 @@ def plan_of(given: Given, settings: Settings, user: Ids, *, is_forced: bool) -> 
         own = config.parent
         _add(plan, Placement(config, content, 0, None, own), owner, user, is_forced=is_forced)
     state_dir = _plain(settings.gateway.state_dir)
-    for key, named in named_files(settings):
+    for key, written in named_files(settings).items():
+        named = stored_at(written)
         path = _plain(named)
         if key not in given.files:
             if not path.exists():

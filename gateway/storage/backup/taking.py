@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gateway.config.credential import stored_at
+from gateway.config.credential import is_secret, named_files, stored_at
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import MIB, Settings
 from gateway.host.version import version
@@ -32,7 +31,6 @@ from gateway.storage.state.store import DATABASE_FILE
 
 FILE_BYTES_MAX = 8 * MIB
 _PRIVATE_KEY = b"PRIVATE KEY-----"
-SECRET_KEYS = frozenset({"upstream.password_file", "upstream.key_file", "admin.password_file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +42,6 @@ class Taken:
     has_config: bool
     files: tuple[str, ...]
     left_out: tuple[str, ...]
-
-
-def named_files(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """The keys are FILE_KEYS of the archive."""
-    upstream = settings.upstream
-    for key, path in (
-        ("upstream.password_file", upstream.password_file),
-        ("upstream.ca_file", upstream.ca_file),
-        ("upstream.cert_file", upstream.cert_file),
-        ("upstream.key_file", upstream.key_file),
-        ("admin.password_file", settings.admin.password_file),
-    ):
-        if path is not None:
-            yield key, stored_at(path)
 
 
 def take(
@@ -100,8 +84,8 @@ def _fill(
     if config is not None:
         writer.add(CONFIG_NAME, read_regular(config, FILE_BYTES_MAX), Owner.of(config.stat()))
     files, left_out = [], []
-    for key, path in named_files(settings):
-        octets = b"" if key in SECRET_KEYS and not with_secrets else _content(key, path)
+    for key, path in named_files(settings).items():
+        octets = b"" if is_secret(key) and not with_secrets else _content(key, stored_at(path))
         if not octets or (_PRIVATE_KEY in octets and not with_secrets):
             left_out.append(key)
         else:

