@@ -453,3 +453,6 @@ def test_a_retained_message_for_several_filters_is_a_replay_while_one_may_come(
     octets = publication("a/b", by=[EPOCH | 2, EPOCH | 4], retain=True)
     (arrived,) = arrivals(session.receive(octets, 1.0 + after_s))
     assert arrived.is_replay is is_replay
+    one = publication("a/b", by=[EPOCH | 2], retain=True)
+    (arrived,) = arrivals(session.receive(one, 1.0 + after_s))
+    assert not arrived.is_replay, "with one identifier it is that of the subscription that goes on"
