@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.01
 LOG_TAIL_LINES = 10
 

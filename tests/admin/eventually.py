@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 async def eventually(condition: Callable[[], object], what: str) -> None:

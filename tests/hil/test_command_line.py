@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.boards import require_board
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 ABSENT = '[[board]]\nid = "esp"\nkind = "esp32"\nport = "/dev/absent"\n'
 

@@ -20,7 +20,7 @@ from gateway.frames import Subscribe, Unsubscribe, encode
 from hil.rig.mosquitto import Mosquitto
 from tests.support.engine_bench import Bench, short
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Line:
