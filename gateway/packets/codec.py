@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 
@@ -27,13 +27,9 @@ PUBREC = 0x50
 PUBCOMP = 0x70
 PLAIN_OCTETS = 4  # of an answer with its packet id alone: no reason code is success
 PLAIN_LENGTH = 2
-PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
 LENGTH_OCTETS = 2  # before a text (MQTT 5, 1.5.4)
 REMAINING_LENGTH_OCTETS = 4  # at most (MQTT 5, 2.1.4)
-SUBSCRIPTION_IDENTIFIER = 0x0B
-MESSAGE_EXPIRY_INTERVAL = 0x02
-EXPIRY_OCTETS = 5  # with its identifier (MQTT 5, 3.3.2.3.3)
 NO_PACKET_ID = 0
 REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
 CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
@@ -46,8 +42,6 @@ REPLACEMENT = "\ufffd"  # of what is not UTF-8; it may be part of a topic
 
 _QOS_MAX = 2
 _MORE = 0x80  # bytes of a variable byte integer follow (MQTT 5, 1.5.5)
-_SHIFT_MAX = 21
-_NONE: Sequence[int] = ()
 
 
 class BadPacketError(Exception):
@@ -74,10 +68,6 @@ def plain_answers(data: bytes, start: int) -> list[int]:
         packet_ids.append(data[at + 2] << 8 | data[at + 3])
         at += PLAIN_OCTETS
     return packet_ids
-
-
-def plain_pubrels(packet_ids: Iterable[int]) -> bytes:
-    return b"".join([PLAIN_PUBREL + _two_bytes(packet_id) for packet_id in packet_ids])
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
@@ -203,91 +193,6 @@ class ReceivedPublish:
     packet_id: int
     identifiers: Sequence[int]
     expiry_s: int | None = None
-
-
-def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | None:
-    """The PUBLISH in these bytes, all of them; None for one that the codec package is to read."""
-    flags = data[start]
-    qos = flags >> 1 & 3
-    at = start + 1
-    while data[at] & _MORE:
-        at += 1
-    at += 1 + LENGTH_OCTETS
-    if at > end:
-        return None
-    topic_end = at + (data[at - 2] << 8 | data[at - 1])
-    properties = topic_end + LENGTH_OCTETS if qos else topic_end
-    if properties >= end or topic_end == at or qos > _QOS_MAX:
-        return None
-    payload_at = properties + 1 + data[properties]
-    if data[properties] & _MORE or payload_at > end:
-        return None
-    identifiers = _identifiers(data, properties + 1, payload_at) if data[properties] else _NONE
-    expiry_s: int | None = None
-    if identifiers is None:
-        # Looked for only now, so that it costs nothing where there is none.
-        place = _expiry_place(data, properties + 1, payload_at)
-        if place < 0:
-            return None
-        before = _identifiers(data, properties + 1, place)
-        behind = _identifiers(data, place + EXPIRY_OCTETS, payload_at)
-        if before is None or behind is None:
-            return None
-        identifiers = [*before, *behind]
-        expiry_s = int.from_bytes(data[place + 1 : place + EXPIRY_OCTETS])
-    packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else NO_PACKET_ID
-    try:
-        topic = data[at:topic_end].decode()
-    except UnicodeDecodeError:
-        return None
-    payload = data[payload_at:end]
-    received = ReceivedPublish(
-        topic=topic,
-        payload=payload,
-        qos=qos,
-        retain=flags & 1 > 0,
-        is_dup=flags & 8 > 0,
-        packet_id=packet_id,
-        identifiers=identifiers,
-    )
-    if expiry_s is not None:
-        received.expiry_s = expiry_s
-    return received
-
-
-def _expiry_place(data: bytes, at: int, end: int) -> int:
-    """Where the Message Expiry Interval is, behind identifiers of subscriptions alone; else -1."""
-    while at < end and data[at] == SUBSCRIPTION_IDENTIFIER:
-        at += 1
-        while at < end and data[at] & _MORE:
-            at += 1
-        at += 1
-    return at if at + EXPIRY_OCTETS <= end and data[at] == MESSAGE_EXPIRY_INTERVAL else -1
-
-
-def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
-    """Those of our subscriptions that brought it; None if there is anything else.
-
-    One function for these numbers and for the length of a packet would cost 0.2 of 0.4 us.
-    """
-    found: list[int] = []
-    while at < end:
-        if data[at] != SUBSCRIPTION_IDENTIFIER:
-            return None
-        value = shift = 0
-        octet = _MORE
-        while octet & _MORE:
-            at += 1
-            if at == end or shift > _SHIFT_MAX:
-                return None
-            octet = data[at]
-            value |= (octet & 0x7F) << shift
-            shift += 7
-        if not octet:  # zero, or longer than it need be
-            return None
-        found.append(value)
-        at += 1
-    return found
 
 
 def publication_of(packet: mqtt5.PublishPacket) -> ReceivedPublish:

@@ -44,7 +44,6 @@ from gateway.core.state_records import PACKET_IDS
 from gateway.core.topic_options import OptionsByTopic
 from gateway.core.values import Reading
 from gateway.frames import ReturnCode
-from gateway.packets.codec import plain_pubrels
 
 REFUSED = 0x80
 
@@ -192,7 +191,7 @@ class Publisher:
     def receive_pubrecs(self, packet_ids: list[int]) -> list[Output]:
         in_flight = self.in_flight
         if not self._trust_session and all(map(in_flight.release, packet_ids)):
-            return [Transmit(plain_pubrels(packet_ids))]
+            return [Transmit(b"".join([mqtt5.PubRelPacket(each).write() for each in packet_ids]))]
         success = int(mqtt5.PubRecReasonCode.SUCCESS)
         return [
             effect

@@ -79,12 +79,10 @@ from gateway.packets.codec import (
     PUBREC,
     REFUSED_BY_311,
     BadPacketError,
-    ReceivedPublish,
     SkippedPublish,
     no_connack_but,
     packet_end,
     plain_answers,
-    plain_publication,
     publication_of,
     publish_head,
     read_packet,
@@ -440,9 +438,6 @@ class MqttSession:
 
     def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Output]:
         if self.phase is Phase.UP and data[start] >> 4 == PUBLISH >> 4:
-            received = plain_publication(data, start, end)
-            if received is not None:
-                return self._received(received)
             unreadable = unreadable_publish(data, start, end)
             if unreadable is not None:
                 detail = f"{unreadable.topic!r} from the broker: the topic is not UTF-8"
@@ -529,9 +524,7 @@ class MqttSession:
             self._retain_presence = False
 
     def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Output]:
-        return self._received(publication_of(packet))
-
-    def _received(self, received: ReceivedPublish) -> list[Output]:
+        received = publication_of(packet)
         publication, verdict = self._receiver.receive(received)
         effects = self._answer(publication, verdict)
         if received.topic == self._options.own_topic:
