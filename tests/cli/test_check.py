@@ -60,6 +60,7 @@ def test_show_lists_what_is_in_force_as_a_file_of_its_own(tmp_path: Path) -> Non
     lines = done.stdout.splitlines()
     assert lines[:2] == ["[gateway]", "id = 3".ljust(44) + "# c.toml:2:6"]
     assert lines[-1] == "# ok"
+    assert "# ca_file is not set" in lines
     listing = tmp_path / "listing.toml"
     listing.write_text(done.stdout)
     assert load(listing, environment={}, overrides=()).settings.gateway.id == 3

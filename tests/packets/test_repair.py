@@ -122,3 +122,24 @@ def test_only_the_codes_are_changed(packet: bytes, known: bytes | None, codes: l
     changed, found = with_known_codes(packet)
     assert found == codes
     assert changed == (packet[:-1] + b"\x02" if known is None else known)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["2003000000", "400400070000", "500400070000", "620400070000", "700400070000",
+     "900400070000", "b00400070000", "e0020000"],
+)  # fmt: skip
+def test_a_code_is_changed_if_the_codec_does_not_take_it(shape: str) -> None:
+    """Of each packet that has one, by all 256 codes at its place."""
+    packet = bytearray.fromhex(shape)
+    place = {0x20: 3, 0xE0: 2, 0x90: 5, 0xB0: 5}.get(packet[0], 4)
+    for code in range(256):
+        packet[place] = code
+        changed, _ = with_known_codes(bytes(packet))
+        mqtt5.read(memoryview(changed))
+        try:
+            mqtt5.read(memoryview(packet))
+        except ValueError:
+            assert changed != packet, hex(code)
+        else:
+            assert changed == packet, hex(code)
