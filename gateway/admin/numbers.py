@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.admin.aside import AsideNumbers
 from gateway.admin.metrics.metric import (
@@ -31,11 +31,13 @@ from gateway.admin.part_numbers import (
     Standstill,
     StateNumbers,
 )
-from gateway.admin.snapshot import Look, Snapshot
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import DiscoveryRole
 from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers
+
+if TYPE_CHECKING:  # programs that ask a gateway need none of its parts
+    from gateway.admin.snapshot import Look
 
 Value = TypeVar("Value")
 
@@ -307,8 +309,8 @@ class Numbers:
     # fmt: on
 
 
-def numbers_of(snapshot: Snapshot) -> Numbers:
-    return read_from(Numbers, Look(snapshot))
+def numbers_of(look: Look) -> Numbers:
+    return read_from(Numbers, look)
 
 
 def sync_seconds(journal: JournalNumbers) -> Samples:

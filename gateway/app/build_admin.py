@@ -16,7 +16,7 @@ from gateway.admin.http.sources import Sources
 from gateway.admin.log.tail import LogTail
 from gateway.admin.metrics.lag import LagMeter
 from gateway.admin.numbers import numbers_of
-from gateway.admin.snapshot import Snapshot
+from gateway.admin.snapshot import Look, Snapshot
 from gateway.app.listeners import SensorLinks
 from gateway.app.service.reloading import CurrentConfiguration
 from gateway.app.shell import Shell
@@ -68,7 +68,7 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
         name=settings.gateway.name,
         version=version(),
         now=now,
-        numbers=lambda: numbers_of(snapshot),
+        numbers=lambda: numbers_of(Look(snapshot)),
         clients=shown.client_queries.clients,
         topics=shown.client_queries.topics,
         news=shown.event_log,

@@ -142,13 +142,15 @@ def test_the_collector_imports_nothing_of_spark(tmp_path: Path) -> None:
         "import spark_ingest.collect.collector, spark_ingest.collect.assembly\n"
         "import spark_ingest.segments.writing\n"
         "from spark_ingest.segments.segment import octets_of\n"
-        "heavy = {'pyspark', 'pandas', 'numpy', 'deltalake', 'gateway', 'duckdb'}\n"
-        "print(sorted(heavy & sys.modules.keys()))"
+        "heavy = {'pyspark', 'pandas', 'numpy', 'deltalake', 'duckdb'}\n"
+        "print(sorted(heavy & sys.modules.keys()))\n"
+        "of_gateway = {name for name in sys.modules if name.startswith('gateway.')}\n"
+        "print(sorted(n for n in of_gateway if not n.startswith('gateway.packets')))"
     )
     answer = subprocess.run(
         [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
-    assert answer.stdout == "[]\n"
+    assert answer.stdout == "[]\n[]\n"
 
 
 @pytest.mark.parametrize(
