@@ -25,7 +25,7 @@ Scheme = Literal["light", "dark"]
 DESKTOP, PHONE = (1280, 860), (390, 844)
 # As root chromium has no sandbox; containers have little shared memory.
 ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage")
-PATIENCE_MS = 15_000
+PATIENCE_MS = 60_000
 
 
 def chromium() -> str | None:
