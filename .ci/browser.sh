@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs chromium for the tests of the status page, if it is missing and may be installed here.
+# Installs chromium for the tests of the status page, and what Playwright needs to drive it, if they
+# are missing and may be installed here.
 #
 # Never fails: without it those tests are reported as not run, with the reason. They need Playwright
 # as well, which make setup installs where there is a build of it (64-bit machines). With
@@ -14,23 +15,30 @@ leave() {
     exit 0
 }
 
-if [[ -n ${CHROMIUM:-} ]] || command -v chromium >/dev/null; then exit 0; fi
+# Playwright is driven by a Node.js of its own, which needs libatomic1; no package of Debian 12's
+# chromium brings it.
+drives() { .venv/bin/python -m playwright --version >/dev/null 2>&1; }
+
+missing=()
+if [[ -z ${CHROMIUM:-} ]] && ! command -v chromium >/dev/null; then missing+=(chromium); fi
+if .venv/bin/python -c 'import playwright' 2>/dev/null && ! drives; then missing+=(libatomic1); fi
+if ((${#missing[@]} == 0)); then exit 0; fi
 if [[ -n ${TIDEGATE_NO_BROWSER:-} ]]; then leave "TIDEGATE_NO_BROWSER is set"; fi
 if ! .venv/bin/python -c 'import playwright' 2>/dev/null; then
     leave "playwright has no build for this machine"
 fi
-if ! command -v apt-get >/dev/null; then leave "chromium is not installed, and there is no apt-get"; fi
+if ! command -v apt-get >/dev/null; then leave "${missing[*]} is not installed, and there is no apt-get"; fi
 if (($(df -Pk / | awk 'NR == 2 { print $4 }') < DISK_FREE_KIB_MIN)); then
-    leave "chromium is not installed, and the disk has no gigabyte free for it"
+    leave "${missing[*]} is not installed, and the disk has no gigabyte free for it"
 fi
 how=()
 if ((EUID != 0)); then
     if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-        leave "chromium is not installed:  sudo apt-get install --no-install-recommends chromium"
+        leave "not installed:  sudo apt-get install --no-install-recommends ${missing[*]}"
     fi
     how=(sudo -n)
 fi
-echo "installing chromium for the tests of the status page" >&2
-if ! "${how[@]}" bash .ci/install-packages.sh chromium >>.venv/setup.log 2>&1; then
-    leave "installing chromium failed; see .venv/setup.log"
+echo "installing ${missing[*]} for the tests of the status page" >&2
+if ! "${how[@]}" bash .ci/install-packages.sh "${missing[@]}" >>.venv/setup.log 2>&1; then
+    leave "installing ${missing[*]} failed; see .venv/setup.log"
 fi

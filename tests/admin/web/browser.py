@@ -10,9 +10,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -32,12 +35,17 @@ def chromium() -> str | None:
     return os.environ.get("CHROMIUM") or shutil.which("chromium")
 
 
+@cache
 def why_not() -> str | None:
     """Why no browser can be had here, with what to do."""
     if importlib.util.find_spec("playwright") is None:
         return "playwright is not installed (64-bit machines only): make setup"
     if chromium() is None:
         return "chromium is not installed: sudo apt-get install -y chromium"
+    if subprocess.run(
+        [sys.executable, "-m", "playwright", "--version"], capture_output=True
+    ).returncode:
+        return "Playwright's Node.js does not start: sudo apt-get install -y libatomic1"
     return None
 
 
