@@ -124,7 +124,7 @@ class PresencePublisher:
     def _on_values(self, series: Series, values: Iterable[Value]) -> None:
         announcements = self._queue.announcements
         if announcements is not None and series.client_id in self._engine.sessions:
-            announcements.received(series.client_id, series.topic, values)
+            announcements.received(series.client_id, series.topic, values, series.at)
 
     # For status and metrics
 
@@ -165,6 +165,10 @@ class PresencePublisher:
         if outputs:
             self._perform(outputs)
         self._queue.flush()
+        for line in (
+            () if self._queue.announcements is None else (self._queue.announcements.take_lines())
+        ):
+            log.warning("%s", line)
 
     def _messages(self) -> int:
         """How many may go now."""
