@@ -9,7 +9,13 @@ from pathlib import Path
 import mqtt5
 import pytest
 
-from gateway.core.effects import OwnTopicReceived, StateChanged, SubscriptionRefused, UpstreamUp
+from gateway.core.effects import (
+    OwnTopicReceived,
+    OwnTopicRefused,
+    StateChanged,
+    SubscriptionRefused,
+    UpstreamUp,
+)
 from gateway.core.engine import EngineOptions
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
@@ -32,7 +38,7 @@ from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, PresencePublisher
 from gateway.presence.queue import STATE_AGAIN_S, STATE_SOON_S, PresenceQueue
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
-from gateway.presence.topics import Topics
+from gateway.presence.topics import Topics, is_announcement
 from gateway.presence.values import Value
 from tests.admin.conftest import Log
 from tests.presence.devices import NONE, RULES, TOPICS, Fleet
@@ -110,7 +116,9 @@ class House:
             self.at += BEAT_S
             self.publisher.beat(self.at)
         said = self.bench.seen_of(mqtt5.PublishPacket)
-        assert all(each.retain and int(each.qos) == 0 for each in said)
+        for each in said:
+            assert each.retain
+            assert int(each.qos) == is_announcement(each.topic)
         return [(each.topic, each.payload) for each in said]
 
     def topics(self, times: int = 1) -> list[str]:
@@ -157,6 +165,19 @@ def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
     house.connected()
     assert house.publisher.numbers().refusal is None
     assert House(tmp_path, announces=False).publisher.numbers().announced is None
+
+
+def test_a_refused_announcement_is_known_until_the_next_connection(
+    tmp_path: Path, log: Log
+) -> None:
+    house = House(tmp_path)
+    for _ in range(2):
+        house.publisher.record(OwnTopicRefused(ANNOUNCED, "not authorized"))
+    assert house.publisher.numbers().announcement_refusal == "not authorized"
+    (line,) = log.read()
+    assert f"the broker refused an announcement: {ANNOUNCED}: not authorized" in line
+    house.connected()
+    assert house.publisher.numbers().announcement_refusal is None
 
 
 def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
