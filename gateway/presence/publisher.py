@@ -32,6 +32,7 @@ from gateway.core.effects import (
 from gateway.core.engine import Engine
 from gateway.core.events import Output
 from gateway.core.mqtt.session import Phase
+from gateway.core.state_records import ClientId
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.queue import ONLINE, PresenceQueue
@@ -104,6 +105,12 @@ class PresencePublisher:
             if self._timer is None or not self._queue.flush():
                 return
             await asyncio.sleep(FLUSH_POLL_S)
+
+    # From an operator
+
+    def clear(self, client_id: ClientId) -> None:
+        """What the broker has of a device that has no session."""
+        self._queue.clear(client_id)
 
     # From the shell
 

@@ -115,6 +115,14 @@ class PresenceQueue:
         if self.announcements is not None:
             self.announcements.connected()
 
+    # From an operator
+
+    def clear(self, client_id: ClientId) -> None:
+        """Whatever the broker may have of a device, though nothing is known of it here."""
+        if self.announcements is not None:
+            self._clearing.extend(self.announcements.forget(client_id))
+        self._clearing.append(RetainedMessage(self._topics.client(client_id), b"", client_id))
+
     # For status and metrics
 
     @property

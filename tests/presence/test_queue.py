@@ -345,6 +345,17 @@ def test_what_is_said_of_one_that_left_without_a_session(tmp_path: Path) -> None
     assert b'"lost"' in payload
 
 
+@pytest.mark.parametrize("announces", [True, False])
+def test_an_operator_clears_what_is_there_of_one_without_a_session(
+    tmp_path: Path, announces: bool
+) -> None:
+    house = House(tmp_path, announces=announces)
+    house.beat(8)
+    house.publisher.clear(TANK)
+    expected = [ANNOUNCED, VALUES, CLIENT] if announces else [CLIENT]
+    assert house.beat(8) == [(topic, b"") for topic in expected]
+
+
 # What is written down
 
 
