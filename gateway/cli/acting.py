@@ -31,10 +31,8 @@ class NotDoneError(Exception):
         self.code = code
 
 
-def act_and_show(
-    arguments: Namespace, verb: str, schema: str, action: str, asked: dict[str, Any]
-) -> int:
-    """What came of it, on standard output; the exit code. `verb` begins the errors."""
+def act_and_show(arguments: Namespace, schema: str, action: str, asked: dict[str, Any]) -> int:
+    """What came of it, on standard output; the exit code."""
     try:
         settings = configuration_of(arguments, os.environ).settings
     except ConfigError as error:
@@ -44,10 +42,10 @@ def act_and_show(
         password = password_for(settings, arguments.password_file)
         done = act(settings.admin.listen, password, action, asked)
     except NoAnswerError as reason:
-        print_error(f"{verb}: {reason}; {HINT}")
+        print_error(f"tidegate {arguments.verb}: {reason}; {HINT}")
         return ExitCode.UNAVAILABLE
     except NotDoneError as error:
-        print_error(f"{verb}: {error}")
+        print_error(f"tidegate {arguments.verb}: {error}")
         return error.code
     print_line(json.dumps({"schema": schema, "done": done}) if arguments.json else done)
     return ExitCode.OK

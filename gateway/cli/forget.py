@@ -37,4 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
     from gateway.cli import acting  # brings http.client with it
 
     asked = {"client": arguments.client, "retained": arguments.retained}
-    return acting.act_and_show(arguments, "tidegate forget", SCHEMA, "forget", asked)
+    return acting.act_and_show(arguments, SCHEMA, "forget", asked)

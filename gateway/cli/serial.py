@@ -94,7 +94,7 @@ def _act(arguments: argparse.Namespace, for_minutes: float) -> int:
     from gateway.cli import acting  # brings http.client with it
 
     asked = {"line": arguments.port, "minutes": for_minutes}
-    return acting.act_and_show(arguments, "tidegate serial", SCHEMA, "release", asked)
+    return acting.act_and_show(arguments, SCHEMA, "release", asked)
 
 
 def show(answer: Mapping[str, Any]) -> int:
