@@ -484,6 +484,17 @@ def components(said: Iterable[tuple[str, bytes]]) -> list[dict[str, dict[str, ob
     return [json.loads(payload)["components"] for topic, payload in said if topic == ANNOUNCED]
 
 
+def test_with_home_assistant_switched_off_its_announcements_are_cleared(tmp_path: Path) -> None:
+    before = House(tmp_path)
+    before.enter("tank")
+    before.hears("tank", 1.0)
+    before.beat(8)
+    said = House(tmp_path, "tank", announces=False).beat(12)
+    cleared = [topic for topic, payload in said if not payload]
+    assert cleared[:2] == ["homeassistant/device/tidegate_greenhouse/config", ANNOUNCED]
+    assert cleared[2:] == [VALUES]
+
+
 def test_what_is_hidden_since_is_taken_back_once(tmp_path: Path) -> None:
     before = House(tmp_path)
     before.enter("tank")

@@ -178,11 +178,12 @@ def _meaning(known: KnownValue, chosen: ValueOptions, words: str, left_out: list
     return Meaning(unit, device_class, state_class)
 
 
-def _usual_state_class(device_class: str | None, unit: str | None) -> str | None:
-    for state_class in ("total_increasing", "total", "measurement_angle"):
-        if wrong_state_class(device_class, state_class, unit or "") is None:
-            return state_class
-    return None
+def _usual_state_class(device_class: str | None, unit: str | None) -> str:
+    """Where it is not that of a measurement."""
+    others = ("total_increasing", "total", "measurement_angle")
+    return next(
+        each for each in others if wrong_state_class(device_class, each, unit or "") is None
+    )
 
 
 def _shown(unit: str | None) -> str:
