@@ -169,6 +169,12 @@ def _of_notices(notices: PresenceNumbers) -> Iterator[Alarm]:
             f"the broker does not say when Home Assistant starts, {notices.refusal}: let the "
             "gateway subscribe to home_assistant.birth_topic",
         )
+    if notices.announcement_refusal is not None:
+        yield (
+            AlarmName.ANNOUNCEMENT_REFUSED,
+            f"the broker takes no announcement for Home Assistant, {notices.announcement_refusal}: "
+            "let the gateway publish below home_assistant.discovery_prefix",
+        )
     if notices.error is not None:
         yield (
             AlarmName.PRESENCE_NOT_NOTED,

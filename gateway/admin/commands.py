@@ -42,7 +42,9 @@ class Line(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """`perform` applies what the operator's part of the core returned; it returns the effects."""
+    """`perform` applies what the operator's part of the core returned; it returns the effects.
+    `clear_retained` clears what the broker has of a device that is not known any more.
+    """
 
     engine: Engine
     perform: Callable[[Sequence[Output]], Sequence[Effect]]
@@ -51,6 +53,7 @@ class Commands:
     is_listed_only: bool
     waiting: Callable[[], int]  # readings on disk
     line_named: Callable[[str], Awaitable[Line | None]]
+    clear_retained: Callable[[ClientId], None]  # presence and announcements of a device
 
     def pause_drain(self) -> str:
         if self.engine.operator.is_drain_paused:
@@ -64,10 +67,13 @@ class Commands:
         self.perform(self.engine.operator.pause_drain(is_paused=False))
         return "going on"
 
-    def forget(self, client_id: str) -> str:
+    def forget(self, client_id: str, *, retained: bool = False) -> str:
         known = ClientId(client_id)
         if known not in self.engine.sessions and self.engine.half_open.of(known) is None:
-            raise _unknown(client_id)
+            if not retained:
+                raise _unknown(client_id)
+            self.clear_retained(known)
+            return "no such sensor is known; what the broker retains of it from here is cleared"
         self.perform(self.engine.operator.forget(known, self.now()))
         self.latest.forget(known)
         return "forgotten: its session, topic ids, subscriptions and what waited for it are gone"

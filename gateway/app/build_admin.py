@@ -5,6 +5,7 @@ Microdot and what is behind the page are imported here, when a page is wanted: t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.admin.buffer_reader import BufferReader
@@ -23,6 +24,7 @@ from gateway.app.shell import Shell
 from gateway.app.watch import Watch
 from gateway.config.listing import as_json
 from gateway.core.engine import Engine
+from gateway.core.state_records import ClientId
 from gateway.host.needs import page_backlog
 from gateway.host.version import version
 from gateway.presence.sampler import Sampler
@@ -44,6 +46,7 @@ class AdminParts:
     log: LogTail
     sampler: Sampler
     watch: Watch
+    clear_retained: Callable[[ClientId], None]
 
 
 def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
@@ -63,6 +66,7 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
         is_listed_only=settings.admission.permit == "listed",
         waiting=lambda: snapshot.journal().depth,
         line_named=links.line_named,
+        clear_retained=shown.clear_retained,
     )
     sources = Sources(
         name=settings.gateway.name,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from gateway.config.settings import Settings
+from dataclasses import fields
+from ipaddress import ip_address
+from socket import gethostname
+
+from gateway.config.settings import HomeAssistantValueSettings, HostPort, Settings
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
 from gateway.presence.homeassistant.announcements import Announcements, Values
-from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.latest import Latest
 from gateway.presence.topics import Topics
 from gateway.presence.values import found_in
@@ -26,17 +31,28 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
         prefix=settings.home_assistant.discovery_prefix,
         gateway=settings.gateway.name,
         version=version(),
-        value_options=tuple(
-            ValueOptions(
-                name=each.name,
-                client=each.client,
-                label=each.label,
-                unit=each.unit,
-                device_class=each.device_class,
-                state_class=each.state_class,
-                hide=each.hide,
-            )
-            for each in settings.home_assistant_value
-        ),
+        value_options=tuple(map(_options, settings.home_assistant_value)),
         has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
+        page_url=page_url(settings.admin.listen),
     )
+
+
+def _options(chosen: HomeAssistantValueSettings) -> ValueOptions:
+    """The keys have the names that they have in the file."""
+    return ValueOptions(**{each.name: getattr(chosen, each.name) for each in fields(chosen)})
+
+
+def page_url(listen: HostPort | None) -> str | None:
+    """None where a browser on another machine would not reach the status page."""
+    if listen is None or not listen.port:
+        return None
+    try:
+        address = ip_address(listen.host)
+    except ValueError:
+        return None if listen.host == "localhost" else f"http://{listen.host}:{listen.port}/"
+    if address.is_loopback:
+        return None
+    if address.is_unspecified:
+        return f"http://{gethostname()}:{listen.port}/"
+    host = f"[{address}]" if address.version == 6 else str(address)
+    return f"http://{host}:{listen.port}/"

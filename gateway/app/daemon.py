@@ -348,6 +348,7 @@ def _build(
             log=log_tail,
             sampler=sampler,
             watch=watch,
+            clear_retained=lambda client_id: publisher.clear(client_id),
         )
         admin = admin_server(settings.admin.listen, shown)
     parts = PresenceParts(

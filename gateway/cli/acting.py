@@ -3,6 +3,7 @@
 import getpass
 import json
 import sys
+from argparse import Namespace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.asking import ANSWER_BYTES_MAX, NoAnswerError, reachable, reason_of
+from gateway.cli.live import HINT
+from gateway.cli.output import print_error, print_line
+from gateway.cli.sources import usable_configuration
 from gateway.config import HostPort, Settings
 from gateway.config.credential import stored_at
 
@@ -24,6 +28,25 @@ class NotDoneError(Exception):
     def __init__(self, message: str, code: ExitCode) -> None:
         super().__init__(message)
         self.code = code
+
+
+def act_and_show(arguments: Namespace, schema: str, action: str, asked: dict[str, Any]) -> int:
+    """What came of it, on standard output; the exit code."""
+    configuration = usable_configuration(arguments)
+    if configuration is None:
+        return ExitCode.CONFIGURATION
+    settings = configuration.settings
+    try:
+        password = password_for(settings, arguments.password_file)
+        done = act(settings.admin.listen, password, action, asked)
+    except NoAnswerError as reason:
+        print_error(f"tidegate {arguments.verb}: {reason}; {HINT}")
+        return ExitCode.UNAVAILABLE
+    except NotDoneError as error:
+        print_error(f"tidegate {arguments.verb}: {error}")
+        return error.code
+    print_line(json.dumps({"schema": schema, "done": done}) if arguments.json else done)
+    return ExitCode.OK
 
 
 def password_for(settings: Settings, given: Path | None) -> str:

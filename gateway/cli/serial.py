@@ -1,7 +1,6 @@
 """`tidegate serial`: the serial lines of the running gateway, and lending a port for a while."""
 
 import argparse
-import json
 import re
 from collections.abc import Mapping
 from math import ceil
@@ -11,9 +10,9 @@ from typing import Any
 from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.admin.http.operating import RELEASE_MINUTES_MAX
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.live import HINT, add_live_arguments, ask_and_show, printable
-from gateway.cli.output import print_error, print_line, put
-from gateway.cli.sources import add_source_arguments, usable_configuration
+from gateway.cli.live import add_live_arguments, ask_and_show, printable
+from gateway.cli.output import put
+from gateway.cli.sources import add_source_arguments
 from gateway.cli.tables import Column, table, terminal_columns
 
 SCHEMA = "tidegate.serial/1"
@@ -92,24 +91,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _act(arguments: argparse.Namespace, for_minutes: float) -> int:
-    from gateway.cli import acting, asking  # bring http.client with them
+    from gateway.cli import acting  # brings http.client with it
 
-    configuration = usable_configuration(arguments)
-    if configuration is None:
-        return ExitCode.CONFIGURATION
-    settings = configuration.settings
-    request = {"line": arguments.port, "minutes": for_minutes}
-    try:
-        password = acting.password_for(settings, arguments.password_file)
-        done = acting.act(settings.admin.listen, password, "release", request)
-    except asking.NoAnswerError as reason:
-        print_error(f"tidegate serial: {reason}; {HINT}")
-        return ExitCode.UNAVAILABLE
-    except acting.NotDoneError as error:
-        print_error(f"tidegate serial: {error}")
-        return error.code
-    print_line(json.dumps({"schema": SCHEMA, "done": done}) if arguments.json else done)
-    return ExitCode.OK
+    asked = {"line": arguments.port, "minutes": for_minutes}
+    return acting.act_and_show(arguments, SCHEMA, "release", asked)
 
 
 def show(answer: Mapping[str, Any]) -> int:

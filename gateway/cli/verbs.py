@@ -56,6 +56,11 @@ VERBS = (
         "tidegate clients --overdue\n  tidegate clients greenhouse-7",
     ),
     Verb(
+        "forget",
+        "have the gateway forget a sensor, and clear what the broker retains of it",
+        "tidegate forget greenhouse-7\n  tidegate forget greenhouse-7 --retained",
+    ),
+    Verb(
         "topics",
         "list the topics: their ids, who registered them, who hears them",
         "tidegate topics --prefix sensors/",

@@ -14,6 +14,7 @@ from gateway.config.keys import PER_TOPIC, UPSTREAM
 from gateway.config.settings import (
     NAME_OF_RECEIPTS,
     NOWHERE,
+    HomeAssistantValueSettings,
     HostPort,
     SerialSettings,
     Settings,
@@ -374,3 +375,13 @@ def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
             gathering.add_problem(
                 origin, entry, 'expected the name of a value, such as name = "co2"'
             )
+        _check_value(settings.home_assistant_value[index], entry, gathering)
+
+
+def _check_value(value: HomeAssistantValueSettings, entry: KeyPath, gathering: Gathering) -> None:
+    # A start without such a value does without the table of classes.
+    from gateway.config.home_assistant_checks import problems_of
+
+    for key, message in problems_of(value):
+        path = (*entry, key)
+        gathering.add_problem(gathering.given[path].origin, path, message)

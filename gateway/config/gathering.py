@@ -76,7 +76,7 @@ class Gathering:
             self._left_out += 1
             return
         meant = _meant(table, path)
-        usual = _ELSEWHERE_NAMED.get(path)
+        usual = _ELSEWHERE_NAMED.get(tuple(part for part in path if not isinstance(part, int)))
         if usual is not None:
             self.add_problem(origin, path, f"unknown key, {usual}")
         elif meant is None:
@@ -101,6 +101,9 @@ _ELSEWHERE_NAMED: dict[KeyPath, str] = {
         [("upstream", name) for name in ("host", "hostname", "server", "address", "port", "tls")],
         'host, port and TLS are in upstream.url, as "mqtt://HOST:1883" or "mqtts://HOST:8883"',
     ),
+    ("home_assistant_value", "value_template"): "values come as a document of the gateway's, with "
+    "names that a template would have to know; Home Assistant's own template sensors make one "
+    "value of another",
     ("upstream", "password"): "a password is in a file of its own: upstream.password_file",
 }
 

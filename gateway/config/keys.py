@@ -4,6 +4,7 @@ The defaults themselves are those of `settings.py`. Meanings and reasons are ASC
 stop, because they become comments of a file and cells of a table.
 """
 
+import re
 from dataclasses import dataclass, replace
 
 from gateway.config import settings
@@ -16,6 +17,7 @@ from gateway.config.kinds import (
     Choice,
     FilePath,
     Integer,
+    MismatchError,
     Number,
     Size,
     Text,
@@ -54,102 +56,20 @@ PER_TOPIC = (
     "keep_until_ingested",
 )
 
-# Those of Home Assistant 2025.4, of sensors and of binary sensors; docs/home_assistant.md.
-SENSOR_CLASSES = (
-    "apparent_power",
-    "aqi",
-    "area",
-    "atmospheric_pressure",
-    "battery",
-    "blood_glucose_concentration",
-    "carbon_dioxide",
-    "carbon_monoxide",
-    "conductivity",
-    "current",
-    "data_rate",
-    "data_size",
-    "date",
-    "distance",
-    "duration",
-    "energy",
-    "energy_distance",
-    "energy_storage",
-    "enum",
-    "frequency",
-    "gas",
-    "humidity",
-    "illuminance",
-    "irradiance",
-    "moisture",
-    "monetary",
-    "nitrogen_dioxide",
-    "nitrogen_monoxide",
-    "nitrous_oxide",
-    "ozone",
-    "ph",
-    "pm1",
-    "pm10",
-    "pm25",
-    "power",
-    "power_factor",
-    "precipitation",
-    "precipitation_intensity",
-    "pressure",
-    "reactive_power",
-    "signal_strength",
-    "sound_pressure",
-    "speed",
-    "sulphur_dioxide",
-    "temperature",
-    "timestamp",
-    "volatile_organic_compounds",
-    "volatile_organic_compounds_parts",
-    "voltage",
-    "volume",
-    "volume_flow_rate",
-    "volume_storage",
-    "water",
-    "weight",
-    "wind_direction",
-    "wind_speed",
-)
-BINARY_CLASSES = (
-    "battery",
-    "battery_charging",
-    "carbon_monoxide",
-    "cold",
-    "connectivity",
-    "door",
-    "garage_door",
-    "gas",
-    "heat",
-    "light",
-    "lock",
-    "moisture",
-    "motion",
-    "moving",
-    "occupancy",
-    "opening",
-    "plug",
-    "power",
-    "presence",
-    "problem",
-    "running",
-    "safety",
-    "smoke",
-    "sound",
-    "tamper",
-    "update",
-    "vibration",
-    "window",
-)
-DEVICE_CLASSES = tuple(dict.fromkeys((*SENSOR_CLASSES, *BINARY_CLASSES)))
+# Those of Home Assistant: home_assistant_classes.py, which a start does without.
+_ICON = re.compile(r"[a-z][a-z0-9_]{0,31}:[a-z0-9][a-z0-9-]{0,63}")
+ENUM_OPTIONS_MAX = 64
 STATE_CLASSES = ("measurement", "measurement_angle", "total", "total_increasing")
+ENTITY_CATEGORIES = ("none", "diagnostic")
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceClass(Choice):
+class DeviceClass(Text):
     """One of many words, so they are not all listed."""
+
+    @property
+    def name(self) -> str:
+        return "one word"
 
     @property
     def range(self) -> str:
@@ -158,6 +78,31 @@ class DeviceClass(Choice):
     @property
     def expected(self) -> str:
         return 'a device class of Home Assistant, such as "temperature" or "door"'
+
+    def read(self, raw: object) -> str:
+        from gateway.config.home_assistant_classes import BINARY_CLASSES, SENSOR_CLASSES
+
+        if not isinstance(raw, str) or raw not in (*SENSOR_CLASSES, *BINARY_CLASSES):
+            raise MismatchError(self.expected, raw)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Icon(Text):
+    """As Home Assistant names them."""
+
+    @property
+    def range(self) -> str:
+        return "mdi: and the name of an icon"
+
+    @property
+    def expected(self) -> str:
+        return 'the name of an icon, such as "mdi:water-pump"'
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or _ICON.fullmatch(raw) is None:
+            raise MismatchError(self.expected, raw)
+        return raw
 
 
 # fmt: off
@@ -493,17 +438,37 @@ HOME_ASSISTANT_VALUE = Table(
     "home_assistant_value", "What a value is for Home Assistant, where its SenML unit does not say "
     "so: the first entry that fits decides; repeat the table for more values",
     settings=settings.HomeAssistantValueSettings, parts=(
-    Key("name", VALUE_NAME, "The value as its device names it, SenML's n", default="must be given",
-        example='"co2"'),
-    Key("client", Text(1, 255), "Only that of this device", default="of every device",
-        example='"kitchen-1"'),
+    Key("name", Text(0, 128), "The value as its device names it, SenML's n",
+        default="must be given", example='"co2"'),
+    Key("client", Text(1, 255), "Only that of this device; * stands for any text, so that one "
+        "entry fits many devices", default="of every device", example='"kitchen-*"'),
+    Key("topic", TopicFilter(TOPIC_BYTES_MAX), "Only on these topics", default="on every topic",
+        example='"sensors/+/air"'),
     Key("label", VALUE_NAME, "What Home Assistant shows", default="the name", example='"CO2"'),
     Key("unit", Text(1, 32), "Unit of measurement, as Home Assistant writes it",
         default="as the SenML unit says", example='"ppm"'),
-    Key("device_class", DeviceClass(DEVICE_CLASSES), "What kind of value it is",
+    Key("device_class", DeviceClass(1, 64), "What kind of value it is",
         default="as the SenML unit says", example='"carbon_dioxide"'),
     Key("state_class", Choice(STATE_CLASSES), "How Home Assistant makes statistics of it",
         default="as the SenML unit says", example='"measurement"'),
+    Key("precision", Integer(0, 10), "Digits behind the decimal point that are shown",
+        default="as Home Assistant does for its device class", example="1"),
+    Key("icon", Icon(1, 96), "Icon", default="that of its device class",
+        example='"mdi:molecule-co2"'),
+    Key("entity_category", Choice(ENTITY_CATEGORIES), "Where the page of its device shows it: "
+        "diagnostic sets it apart from what the device measures",
+        default="none, but diagnostic for signal strength, uptime and the like",
+        example='"diagnostic"'),
+    Key("enabled_by_default", Boolean(), "Whether it is there until somebody enables it",
+        default="as entity_category", example="true"),
+    Key("expire_after_s", Integer(1, 31_536_000), "So long after its last value it becomes "
+        "unavailable, whatever its device does", default="with its device alone", example="7200"),
+    Key("options", Texts(ENUM_OPTIONS_MAX, Text(1, 255)), "The texts that it can be; needs "
+        'device_class = "enum", or none', default="any text", example='["idle", "running"]'),
+    Key("payload_on", Text(1, 255), "The text or number that means on, of a binary sensor",
+        default="1, true, on, yes, open and the like", example='"wet"'),
+    Key("payload_off", Text(1, 255), "The same for off", default="0, false, off, no, closed and "
+        "the like", example='"dry"'),
     Key("hide", Boolean(), "Do not announce it", "all values are wanted"),
 ))
 

@@ -227,10 +227,19 @@ class HomeAssistantValueSettings:
 
     name: str
     client: str | None = None
+    topic: str | None = None
     label: str | None = None
     unit: str | None = None
     device_class: str | None = None
     state_class: str | None = None
+    precision: int | None = None
+    icon: str | None = None
+    entity_category: Literal["none", "diagnostic"] | None = None
+    enabled_by_default: bool | None = None
+    expire_after_s: int | None = None
+    options: tuple[str, ...] | None = None
+    payload_on: str | None = None
+    payload_off: str | None = None
     hide: bool = False
 
 

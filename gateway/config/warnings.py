@@ -29,6 +29,7 @@ def find_warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
     yield from _about_ports(settings, gathering)
     yield from _about_prefix(settings, gathering)
     yield from _about_topic_filters(settings, gathering)
+    yield from _about_values(settings, gathering)
     yield from _about_state_dir(settings, gathering)
 
 
@@ -123,6 +124,16 @@ def _about_topic_filters(settings: Settings, gathering: Gathering) -> Iterator[s
             other = shown(settings.topic[before].filter)
             warning = f"never decides, because topic.{before}.filter {other} comes first"
             yield _line(("topic", index, "filter"), warning, gathering)
+
+
+def _about_values(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    if not settings.home_assistant_value:
+        return
+    from gateway.config.home_assistant_checks import useless_of
+
+    for index, value in enumerate(settings.home_assistant_value):
+        for key, warning in useless_of(value):
+            yield _line(("home_assistant_value", index, key), warning, gathering)
 
 
 def _which_covers(topic: TopicSettings, earlier: tuple[TopicSettings, ...]) -> int | None:

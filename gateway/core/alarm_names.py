@@ -46,6 +46,7 @@ class AlarmName(Enum):
     DATAGRAMS_LOST = "datagrams_lost"
     DROPPED = "dropped"
     BIRTH_REFUSED = "birth_refused"
+    ANNOUNCEMENT_REFUSED = "announcement_refused"
     PRESENCE_NOT_NOTED = "presence_not_noted"
     LOG_NOT_READ = "log_not_read"
     DRAIN_PAUSED = "drain_paused"

@@ -334,6 +334,14 @@ class OwnTopicBlocked:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnTopicRefused:
+    """The broker does not take a message of the gateway's own at QoS 1; `reason` is its answer."""
+
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """A reading that the broker does not take was set aside, for the operator to see."""
 
@@ -419,6 +427,7 @@ Effect = (
     | UpstreamRefused
     | UpstreamEndExplained
     | OwnTopicBlocked
+    | OwnTopicRefused
     | SetAside
     | PropertiesIgnored
     | SubscriptionRefused

@@ -42,6 +42,7 @@ from gateway.core.effects import (
     KeepRecord,
     OwnTopicBlocked,
     OwnTopicReceived,
+    OwnTopicRefused,
     PropertiesIgnored,
     ReadAgain,
     ReadBacklog,
@@ -455,6 +456,7 @@ class Engine:
                     | UpstreamRefused()
                     | UpstreamEndExplained()
                     | OwnTopicBlocked()
+                    | OwnTopicRefused()
                     | SetAside()
                     | PropertiesIgnored()
                     | SubscriptionRefused()

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """Of one topic. An empty client id: the message is about the gateway. `values`: of an
-    announcement.
+    """Of one topic. An empty client id: the message is about the gateway. Of an announcement:
+    `values`, and `components`, the key and platform of each entity.
     """
 
     client_id: ClientId
     values: tuple[KnownValue, ...] = ()
+    components: tuple[tuple[str, str], ...] = ()

@@ -11,7 +11,8 @@ class PresenceNumbers:
 
     `devices`: those whose presence is published; `announced`: those that are announced to Home
     Assistant in this connection. None where that is off. `waiting`: messages that are due.
-    `refusal`: the broker's, of the subscription to Home Assistant's birth message. `error`: why
+    `refusal`: the broker's, of the subscription to Home Assistant's birth message;
+    `announcement_refusal`: of an announcement in this connection. `error`: why
     what was published is not recorded on disk.
     """
 
@@ -20,4 +21,5 @@ class PresenceNumbers:
     announced: int | None = None
     waiting: int = 0
     refusal: str | None = None
+    announcement_refusal: str | None = None
     error: str | None = None

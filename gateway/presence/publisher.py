@@ -2,10 +2,12 @@
 
 Readings come first. Presence is QoS 0 and goes past the journal: it needs no packet id, no place in
 the broker's window and no write, so no PUBACK waits for it, and it can be made again at any time,
-which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while readings
-wait for the broker, and nothing while the broker takes nothing; one by one while something ends the
-connections (core/mqtt/caution.py). Where very much is due and none of it is urgent, it waits until
-`TOGETHER` may go: to wake up costs a millisecond, whatever is sent.
+which a reading cannot. Announcements for Home Assistant go at QoS 1 where the window has room, for
+the sake of the broker's answer: a refusal is an alarm. All goes a few messages at a time
+(`BEAT_S`), a tenth of that while readings wait for the broker, and nothing while the broker takes
+nothing; one by one while something ends the connections (core/mqtt/caution.py). Where very much is
+due and none of it is urgent, it waits until `TOGETHER` may go: to wake up costs a millisecond,
+whatever is sent.
 
 Limit: `presence.messages_per_s_max`, and one message a beat however low that is.
 """
@@ -15,13 +17,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from gateway.core.effects import (
     Effect,
     OwnTopicReceived,
+    OwnTopicRefused,
     StateChanged,
     SubscriptionRefused,
     UpstreamUp,
@@ -29,10 +32,12 @@ from gateway.core.effects import (
 from gateway.core.engine import Engine
 from gateway.core.events import Output
 from gateway.core.mqtt.session import Phase
+from gateway.core.state_records import ClientId
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.queue import ONLINE, PresenceQueue
 from gateway.presence.standing import OFFLINE, standing_in
+from gateway.presence.topics import is_announcement
 from gateway.presence.values import Value
 from gateway.transports.clock import now, pauses, unix_ms_at_zero
 
@@ -70,6 +75,7 @@ class PresencePublisher:
         self._birth = birth
         self._slow = slow or SlowCallbacks()
         self._refusal: str | None = None
+        self._announcement_refusal: str | None = None
         self._credit = 0.0
         self._sent = 0  # messages
         self._timer: asyncio.TimerHandle | None = None
@@ -100,6 +106,12 @@ class PresencePublisher:
                 return
             await asyncio.sleep(FLUSH_POLL_S)
 
+    # From an operator
+
+    def clear(self, client_id: ClientId) -> None:
+        """What the broker has of a device that has no session."""
+        self._queue.clear(client_id)
+
     # From the shell
 
     def record(self, effect: Effect) -> None:
@@ -109,10 +121,14 @@ class PresencePublisher:
             if board is not None and standing_in(effect.after) in OFFLINE:
                 board.departed(effect.client_id, effect.after, effect.peer, self._now())
         elif type(effect) is UpstreamUp:
-            self._refusal = None
+            self._refusal = self._announcement_refusal = None
             self._queue.connected()
         elif type(effect) is SubscriptionRefused and effect.topic_filter in self._birth:
             self._refusal = effect.reason
+        elif type(effect) is OwnTopicRefused:
+            if self._announcement_refusal is None:
+                log.warning("the broker refused an announcement: %s: %s", *astuple(effect))
+            self._announcement_refusal = effect.reason
         elif type(effect) is OwnTopicReceived:
             self._own_topic_received(effect.payload)
 
@@ -124,12 +140,16 @@ class PresencePublisher:
     def _on_values(self, series: Series, values: Iterable[Value]) -> None:
         announcements = self._queue.announcements
         if announcements is not None and series.client_id in self._engine.sessions:
-            announcements.received(series.client_id, series.topic, values)
+            announcements.received(series.client_id, series.topic, values, series.at)
 
     # For status and metrics
 
     def numbers(self) -> PresenceNumbers:
-        return replace(self._queue.numbers(), refusal=self._refusal)
+        return replace(
+            self._queue.numbers(),
+            refusal=self._refusal,
+            announcement_refusal=self._announcement_refusal,
+        )
 
     # From the watch
 
@@ -161,10 +181,15 @@ class PresencePublisher:
             if message is None:
                 break
             self._sent += 1
-            outputs += upstream.say(message.topic, message.payload)
+            asks = is_announcement(message.topic)
+            outputs += upstream.say(message.topic, message.payload, wants_answer=asks)
         if outputs:
             self._perform(outputs)
         self._queue.flush()
+        for line in (
+            () if self._queue.announcements is None else (self._queue.announcements.take_lines())
+        ):
+            log.warning("%s", line)
 
     def _messages(self) -> int:
         """How many may go now."""

@@ -1,9 +1,9 @@
 """All that the gateway publishes about itself and its devices, in order.
 
-Order: the gateway itself; changes of devices that matter to a person; Home Assistant's
-announcements; then, in turn, values, states that go on, and what a previous run left at the broker.
-Each connection begins with everything, because the broker may have lost what it retained. The
-publisher decides how much is sent.
+Order: the gateway itself; announcements of a previous run that are not wanted any more; changes of
+devices that matter to a person; Home Assistant's announcements; then, in turn, values, states that
+go on, and what else a previous run left at the broker. Each connection begins with everything,
+because the broker may have lost what it retained. The publisher decides how much is sent.
 
 Limits: those of the availability, the announcements and the ledger.
 """
@@ -19,10 +19,9 @@ from gateway.presence.availability import Availability
 from gateway.presence.documents import RetainedMessage, as_json
 from gateway.presence.entries import LedgerEntry
 from gateway.presence.numbers import PresenceNumbers
-from gateway.presence.topics import Topics
+from gateway.presence.topics import Topics, is_announcement
 
 if TYPE_CHECKING:
-    from gateway.presence.catalogue import KnownValue
     from gateway.presence.homeassistant.announcements import Announcements
 
 STATE_AGAIN_S = 300.0
@@ -74,8 +73,11 @@ class PresenceQueue:
         self._clearing: deque[RetainedMessage] = deque()  # of one device, without others between
         self._unconfirmed: dict[str, LedgerEntry] = {}  # in the ledger, and not sent again yet
         # Of announcements and values, by topic: what the ledger has of them since the start.
-        self._written: dict[str, tuple[KnownValue, ...]] = {}
+        self._written: dict[str, LedgerEntry] = {}
         self._stale: OrderedDict[str, None] = OrderedDict()
+        # Of these the announcements: Home Assistant must not have an old one beside the new one,
+        # nor read what an old one names while that is being cleared.
+        self._stale_announcements: OrderedDict[str, None] = OrderedDict()
         self._turn = 0
 
     # Restore after a restart
@@ -83,12 +85,16 @@ class PresenceQueue:
     def restore(self, has_session: Callable[[ClientId], bool]) -> None:
         """What the broker may have: what is still wanted stays, the rest will be cleared."""
         found = self._ledger.load()
+        if self.announcements is not None:
+            self.announcements.restore_ids(found, has_session)
         for topic, entry in found.items():
             client_id = entry.client_id
             if topic in self._wanted(client_id) and (not client_id or has_session(client_id)):
                 self._unconfirmed[topic] = entry
-                if entry.values and self.announcements is not None:
-                    self.announcements.restore(entry)
+                if self.announcements is not None:
+                    self.announcements.restore(topic, entry)
+            elif is_announcement(topic):
+                self._stale_announcements[topic] = None
             else:
                 self._stale[topic] = None
         if found:
@@ -109,6 +115,14 @@ class PresenceQueue:
         if self.announcements is not None:
             self.announcements.connected()
 
+    # From an operator
+
+    def clear(self, client_id: ClientId) -> None:
+        """Whatever the broker may have of a device, though nothing is known of it here."""
+        if self.announcements is not None:
+            self._clearing.extend(self.announcements.forget(client_id))
+        self._clearing.append(RetainedMessage(self._topics.client(client_id), b"", client_id))
+
     # For status and metrics
 
     @property
@@ -119,6 +133,7 @@ class PresenceQueue:
             (0 if board is None else board.waiting)
             + (0 if announcements is None else announcements.waiting)
             + len(self._stale)
+            + len(self._stale_announcements)
         )
 
     @property
@@ -173,6 +188,9 @@ class PresenceQueue:
         for queue in (self._clearing, self._gateway_messages):
             if queue:
                 return queue.popleft()
+        if self._stale_announcements:
+            topic, _ = self._stale_announcements.popitem(last=False)
+            return RetainedMessage(topic, b"", ClientId(""))
         message = None if self.board is None else self.board.next_change(now)
         if message is not None:
             return self._device_message(message)
@@ -221,18 +239,19 @@ class PresenceQueue:
             "only messages of devices, or for Home Assistant, are recorded"
         )
         self._stale.pop(topic, None)
+        self._stale_announcements.pop(topic, None)
         if not message.payload:
             self._unconfirmed.pop(topic, None)
             self._written.pop(topic, None)
             self._ledger.cleared(topic)
             return
+        entry = LedgerEntry(client_id, message.values, message.components)
         if self.board is not None and topic == self._topics.client(client_id):
             if not message.is_first:
                 return
-        elif self._written.get(topic) == message.values:
+        elif self._written.get(topic) == entry:
             return
         else:
-            self._written[topic] = message.values
-        entry = LedgerEntry(client_id, message.values)
+            self._written[topic] = entry
         if self._unconfirmed.pop(topic, None) != entry:
             self._ledger.published(topic, entry)

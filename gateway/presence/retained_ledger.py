@@ -5,7 +5,8 @@ for good when a device is forgotten while the broker cannot be reached, when the
 another name, or when Home Assistant is switched off. So each topic is written to the file when it
 is first sent, and again when it was cleared; a start clears what is found there and is no longer
 wanted. An announcement is recorded with its values: after a restart they are announced before the
-device sends its next reading.
+device sends its next reading. It is recorded with its components as well, behind the values, where
+versions before 0.3 pass over them: what it no longer has can then be taken back after a restart.
 
 It is a file of its own and not a table of the state: nothing waits for it, it is never synced, and
 the worst that its loss does is that something is not cleared.
@@ -196,7 +197,8 @@ def _private(path: str, flags: int) -> int:
 
 def _written(topic: str, entry: LedgerEntry) -> str:
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
-    return f"{json.dumps([topic, entry.client_id, values])}\n"
+    components = list(map(list, entry.components))
+    return f"{json.dumps([topic, entry.client_id, values + components])}\n"
 
 
 def _read(line: str, found: dict[str, LedgerEntry]) -> None:
@@ -205,7 +207,9 @@ def _read(line: str, found: dict[str, LedgerEntry]) -> None:
             case [str(topic)]:
                 found.pop(topic, None)
             case [str(topic), str(client_id), [*values]]:
-                found[topic] = LedgerEntry(ClientId(client_id), tuple(_values(values)))
+                found[topic] = LedgerEntry(
+                    ClientId(client_id), tuple(_values(values)), tuple(_components(values))
+                )
     except ValueError:  # torn by a power cut
         return
 
@@ -219,3 +223,10 @@ def _values(listed: Iterable[object]) -> Iterator[KnownValue]:
         match each:
             case [str(topic), str(name), str(kind), str(unit)]:
                 yield KnownValue(topic=topic, name=name, kind=Kind(kind), unit=unit)
+
+
+def _components(listed: Iterable[object]) -> Iterator[tuple[str, str]]:
+    for each in listed:
+        match each:
+            case [str(key), str(platform)]:
+                yield key, platform

@@ -9,6 +9,8 @@ import re
 # What would be a wildcard or another level, what MQTT 5 advises against (1.5.4), and the sign that
 # begins an escape.
 _ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+# Of devices and gateways, below any prefix of Home Assistant's discovery.
+_ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
 
 
@@ -29,6 +31,11 @@ class Topics:
 def level(text: str) -> str:
     """As in a URL: `a/b` is `a%2Fb`; two texts are never the same level."""
     return _ESCAPED.sub(lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
+
+
+def is_announcement(topic: str) -> bool:
+    """For Home Assistant, of this version or of an older one."""
+    return _ANNOUNCEMENT.fullmatch(topic) is not None
 
 
 def plain_name(text: str) -> str:

@@ -19,6 +19,7 @@ ACTIONS: list[tuple[str, dict[str, object], str]] = [
     ("pause", {}, "pause"),
     ("resume", {}, "resume"),
     ("forget", {"client": "well"}, "forget well"),
+    ("forget", {"client": "well", "retained": True}, "forget well retained"),
     ("publish", {"client": "well", "topic": "cmd", "payload": "on"}, "publish well cmd b'on' 1"),
     (
         "publish",
@@ -35,6 +36,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("forget", {}, "client is a text"),
     ("forget", {"client": ""}, "client is a text"),
     ("forget", {"client": 7}, "client is a text"),
+    ("forget", {"client": "well", "retained": 1}, "retained is true or false"),
     ("publish", {"client": "well", "topic": "cmd", "qos": 3}, "qos is 0, 1 or 2"),
     ("publish", {"client": "well", "topic": "cmd", "qos": True}, "qos is 0, 1 or 2"),
     ("publish", {"client": "well", "topic": "cmd", "payload": 1}, "payload is a text"),
@@ -108,10 +110,10 @@ class Noted:
     def resume_drain(self) -> str:
         return self._note("resume")
 
-    def forget(self, client_id: str) -> str:
+    def forget(self, client_id: str, *, retained: bool = False) -> str:
         if client_id == "nobody":
             raise CannotError("no sensor 'nobody' is known")
-        return self._note(f"forget {client_id}")
+        return self._note(f"forget {client_id}" + (" retained" if retained else ""))
 
     def publish(self, publication: Publication) -> str:
         one = publication

@@ -155,9 +155,14 @@ def test_a_log_that_is_not_read_or_written_is_told_while_it_lasts() -> None:
 
 
 def test_what_home_assistant_does_not_get_is_told() -> None:
-    notices = PresenceNumbers(refusal="SUBACK 0x87", error="/state/announced.jsonl: disk full")
-    refused, failed = alarms(replace(QUIET, notices=notices), news())
+    notices = PresenceNumbers(
+        refusal="SUBACK 0x87",
+        announcement_refusal="PUBACK 0x87",
+        error="/state/announced.jsonl: disk full",
+    )
+    refused, unannounced, failed = alarms(replace(QUIET, notices=notices), news())
     assert "does not say when Home Assistant starts, SUBACK 0x87: let the gateway" in refused
+    assert "takes no announcement for Home Assistant, PUBACK 0x87: let the gateway" in unannounced
     assert "not noted, /state/announced.jsonl: disk full" in failed
 
 

@@ -31,6 +31,7 @@ def clerk_of(
     *,
     is_listed_only: bool = False,
     line: SerialLink | None = None,
+    cleared: list[ClientId] | None = None,
 ) -> Commands:
     async def line_named(name: str) -> SerialLink | None:
         return line if name == "serial0" else None
@@ -43,6 +44,7 @@ def clerk_of(
         is_listed_only=is_listed_only,
         waiting=lambda: 7,
         line_named=line_named,
+        clear_retained=(cleared if cleared is not None else []).append,
     )
 
 
@@ -58,6 +60,16 @@ def test_the_drain_is_paused_once_and_goes_on_once() -> None:
     with pytest.raises(CannotError, match="paused already"):
         commands.pause_drain()
     assert commands.resume_drain() == "going on"
+
+
+def test_of_one_that_is_not_known_only_what_the_broker_has_is_cleared() -> None:
+    cleared: list[ClientId] = []
+    commands = clerk_of(Bench(), cleared=cleared)
+    with pytest.raises(CannotError, match="no sensor 'well' is known"):
+        commands.forget("well")
+    assert cleared == []
+    assert commands.forget("well", retained=True).startswith("no such sensor is known; what")
+    assert cleared == ["well"]
 
 
 def test_who_listens_gets_it_and_who_does_not_later() -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 import mqtt5
 import pytest
 
-from gateway.core.effects import OwnTopicReceived, SubscriptionRefused
+from gateway.core.effects import OwnTopicReceived, OwnTopicRefused, SubscriptionRefused
 from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import OWN_ID_FIRST, OWN_IN_FLIGHT_MAX
 from gateway.core.state_records import StateRecords
 from gateway.frames import Publish, ReturnCode, Suback
-from tests.support.engine_bench import UPSTREAM, Bench
+from tests.support.engine_bench import UPSTREAM, Bench, short
 
 TOPIC = "homeassistant/status"
 NOTHING = StateRecords([], [], [], [])
@@ -103,3 +104,62 @@ def test_what_the_broker_would_not_take_is_not_said() -> None:
     bench.connect_broker(max_packet_size=100)
     assert bench.engine.upstream.say("a", b"x" * 200) == []
     assert len(bench.engine.upstream.say("a", b"x" * 20)) == 1
+
+
+def wants_answer(bench: Bench, *topics: str) -> list[mqtt5.PublishPacket]:
+    bench.seen()
+    for topic in topics:
+        bench.ask(bench.engine.upstream.say(topic, b"x", wants_answer=True))
+    return bench.seen_of(mqtt5.PublishPacket)
+
+
+def refuse(bench: Bench, packet_id: int) -> list[OwnTopicRefused]:
+    code = mqtt5.PubAckReasonCode.NOT_AUTHORIZED
+    bench.from_broker(mqtt5.PubAckPacket(packet_id, reason_code=code).write())
+    return bench.told(OwnTopicRefused)
+
+
+def test_what_wants_an_answer_goes_at_qos_1_under_an_id_of_its_own() -> None:
+    bench = bench_with("")
+    bench.holds = True
+    first, second = wants_answer(bench, "a", "b")
+    assert [first.packet_id, second.packet_id] == [OWN_ID_FIRST, OWN_ID_FIRST + 1]
+    (refused,) = refuse(bench, OWN_ID_FIRST)
+    assert refused.topic == "a"
+    assert "PUBACK 0x87" in refused.reason
+    assert refuse(bench, OWN_ID_FIRST) == []
+    bench.from_broker(mqtt5.PubAckPacket(OWN_ID_FIRST + 1).write())
+    assert not bench.engine.upstream.publisher.in_flight.own
+
+
+def test_without_a_place_it_goes_at_qos_0() -> None:
+    bench = bench_with("")
+    bench.holds = True
+    said = wants_answer(bench, *map(str, range(OWN_IN_FLIGHT_MAX + 1)))
+    assert [int(each.qos) for each in said] == [1] * OWN_IN_FLIGHT_MAX + [0]
+    bench.lose_broker()
+    bench.connect_broker(max_qos=mqtt5.QoS.AT_MOST_ONCE)
+    assert [int(each.qos) for each in wants_answer(bench, "a")] == [0]
+    bench.lose_broker()
+    bench.connect_broker(receive_max=1)
+    assert [int(each.qos) for each in wants_answer(bench, "a", "b")] == [1, 0]
+
+
+def test_it_takes_a_place_in_the_brokers_window() -> None:
+    bench = bench_with("")
+    bench.holds = True
+    bench.lose_broker()
+    bench.connect_broker(receive_max=1)
+    wants_answer(bench, "own")
+    bench.join(b"s1")
+    bench.say(b"s1", short(b"21.5", 1, 7))
+    assert bench.engine.upstream.publisher.in_flight.has_waiting
+    assert bench.seen_of(mqtt5.PublishPacket) == []
+    bench.from_broker(mqtt5.PubAckPacket(OWN_ID_FIRST).write())
+    assert [int(each.qos) for each in bench.seen_of(mqtt5.PublishPacket)] == [1]
+
+
+def test_while_something_ends_the_connections_it_goes_at_qos_0() -> None:
+    bench = bench_with("")
+    bench.engine.upstream.caution.is_on = True
+    assert [int(each.qos) for each in wants_answer(bench, "a")] == [0]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from socket import gethostname
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.keys import BINARY_CLASSES, DEVICE_CLASSES, SENSOR_CLASSES
+from gateway.app.build_homeassistant import page_url
+from gateway.config import HostPort
+from gateway.config import home_assistant_classes as classes
+from gateway.config.keys import STATE_CLASSES, DeviceClass, Icon
+from gateway.config.kinds import MismatchError
 from gateway.presence.catalogue import Kind, KnownValue
-from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.overrides import ValueOptions, matches
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
-from tests.support import home_assistant
 from tests.support.home_assistant import objections
 
 TOPICS = Topics("site-7/", "greenhouse")
@@ -98,8 +104,8 @@ def test_a_value_is_what_its_unit_says() -> None:
     assert said["name"] == "Battery"
     assert said["state_topic"] == "site-7/tidegate/greenhouse/values/kitchen-1"
     assert said["value_template"] == (
-        "{{ value_json['sensors/kitchen']['battery'] "
-        "if 'battery' in value_json.get('sensors/kitchen', {}) else '' }}"
+        "{{ value_json['sensors/kitchen']['battery'] if 'battery' in "
+        "(value_json | default({}, true)).get('sensors/kitchen', {}) else '' }}"
     )
 
 
@@ -173,7 +179,239 @@ def test_no_name_can_end_a_template(text: str) -> None:
     assert inside.count("'") % 2 == 0
 
 
-def test_device_classes_of_the_configuration_are_those_of_home_assistant() -> None:
-    assert set(home_assistant.SENSOR_CLASSES) <= set(SENSOR_CLASSES)
-    assert set(home_assistant.BINARY_CLASSES) <= set(BINARY_CLASSES)
-    assert set(DEVICE_CLASSES) == {*SENSOR_CLASSES, *BINARY_CLASSES}
+def test_the_words_of_the_configuration_are_those_of_home_assistant() -> None:
+    assert set(STATE_CLASSES) == set(classes.STATE_CLASSES)
+    assert set(classes.SENSOR_UNITS) <= set(classes.SENSOR_CLASSES)
+    assert set(classes.SENSOR_STATE_CLASSES) <= set(classes.SENSOR_CLASSES)
+    for device_class in (*classes.SENSOR_CLASSES, *classes.BINARY_CLASSES):
+        assert DeviceClass(1, 64).read(device_class) == device_class
+    for wrong in ("warmth", 7):
+        with pytest.raises(MismatchError, match="device class of Home Assistant"):
+            DeviceClass(1, 64).read(wrong)
+    assert Icon(1, 96).read("mdi:water-pump") == "mdi:water-pump"
+    with pytest.raises(MismatchError, match="name of an icon"):
+        Icon(1, 96).read("water pump")
+
+
+# What a value is
+
+
+def known(name: str, unit: str = "", kind: Kind = Kind.NUMBER) -> KnownValue:
+    return KnownValue("sensors/kitchen", name, kind, unit)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "expected"),
+    [
+        ("t", "°C", ("°C", "temperature", "measurement")),
+        ("t", "°F", ("°F", "temperature", "measurement")),
+        ("p", "kPa", ("kPa", "pressure", "measurement")),
+        ("q", "m3/s", ("m³/s", "volume_flow_rate", "measurement")),
+        ("rain", "mm/h", ("mm/h", "precipitation_intensity", "measurement")),
+        ("lat", "lat", ("°", None, "measurement")),
+        ("e", "kvarh", ("kvarh", "reactive_energy", "total_increasing")),
+        ("x", "furlong", ("furlong", None, "measurement")),
+        ("x", "", (None, None, None)),  # a unit may come yet
+        ("x", "mixed", (None, None, None)),
+        ("n", "count", (None, None, "measurement")),
+        ("temperature", "", ("°C", "temperature", "measurement")),
+        ("Outdoor temp_f", "", ("°F", "temperature", "measurement")),
+        ("boiler_temp_c", "", ("°C", "temperature", "measurement")),
+        ("phase_a", "", (None, None, None)),
+        ("co2_ppm", "", ("ppm", "carbon_dioxide", "measurement")),
+        ("co2", "ppm", ("ppm", "carbon_dioxide", "measurement")),
+        ("battery", "", ("%", "battery", "measurement")),
+        ("soilMoisture", "%", ("%", "moisture", "measurement")),
+        ("valve", "%", ("%", None, "measurement")),
+        ("pm2.5", "ug/m3", ("µg/m³", "pm25", "measurement")),
+        ("pressure", "", (None, None, None)),
+        ("pressure_hpa", "", ("hPa", "pressure", "measurement")),
+        ("seq", "", (None, None, None)),
+    ],
+)
+def test_a_number_is_what_its_unit_or_name_says(
+    name: str, unit: str, expected: tuple[str | None, ...]
+) -> None:
+    found = entity(known(name, unit))
+    fields = ("unit_of_measurement", "device_class", "state_class")
+    assert tuple(found.get(each) for each in fields) == expected
+
+
+def test_what_a_device_says_of_itself_is_diagnostic() -> None:
+    assert entity(known("rssi"))["entity_category"] == "diagnostic"
+    assert entity(known("seq"))["enabled_by_default"] is False
+    shown = entity(
+        known("seq"), ValueOptions("seq", entity_category="none", enabled_by_default=True)
+    )
+    assert "entity_category" not in shown
+    assert shown["enabled_by_default"] is True
+
+
+def test_the_operator_has_the_last_word_on_how_it_is_shown() -> None:
+    options = ValueOptions(
+        "co2",
+        topic="sensors/+",
+        client="kitchen-*",
+        precision=1,
+        icon="mdi:molecule-co2",
+        expire_after_s=7200,
+    )
+    found = entity(known("co2"), options)
+    assert found["suggested_display_precision"] == 1
+    assert found["icon"] == "mdi:molecule-co2"
+    assert found["expire_after"] == 7200
+    assert "icon" not in entity(known("co2"), ValueOptions("co2", topic="+", icon="mdi:no"))
+
+
+def test_a_text_that_the_operator_calls_a_number_is_one() -> None:
+    options = ValueOptions("t", device_class="temperature", unit="°C")
+    found = entity(known("t", kind=Kind.TEXT), options)
+    assert found["unit_of_measurement"] == "°C"
+    assert found["state_class"] == "measurement"
+
+
+def test_a_number_or_text_that_is_called_a_door_is_a_binary_sensor() -> None:
+    for kind in (Kind.NUMBER, Kind.TEXT):
+        found = entity(known("open", kind=kind), ValueOptions("open", device_class="door"))
+        assert found["platform"] == "binary_sensor"
+        assert found["device_class"] == "door"
+        assert "'open'" in found["value_template"]
+    one = entity(known("leak", kind=Kind.TEXT), ValueOptions("leak", payload_on="WET"))
+    assert "in ['wet'] else 'OFF'" in one["value_template"]
+    other = entity(known("leak", kind=Kind.TEXT), ValueOptions("leak", payload_off="dry"))
+    assert "in ['dry'] else 'ON'" in other["value_template"]
+    assert entity(known("leak", kind=Kind.BOOLEAN))["device_class"] == "moisture"
+    assert (
+        entity(known("battery", "%EL"), ValueOptions("battery", device_class="battery"))["platform"]
+        == "sensor"
+    )
+
+
+def test_a_text_of_a_few_is_an_enumeration() -> None:
+    options = ValueOptions("mode", options=("idle", "running"))
+    found = entity(known("mode", kind=Kind.TEXT), options)
+    assert (found["device_class"], found["options"]) == ("enum", ["idle", "running"])
+    assert entity(known("mode"), options)["options"] == ["idle", "running"]
+    at = entity(known("at", kind=Kind.TEXT), ValueOptions("at", device_class="timestamp"))
+    assert at["device_class"] == "timestamp"
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "why"),
+    [
+        (known("a", kind=Kind.BOOLEAN), {"device_class": "temperature"}, "it is a boolean"),
+        (known("a", kind=Kind.BOOLEAN), {"unit": "°C"}, "unit: it is a binary sensor"),
+        (known("a", kind=Kind.TEXT), {"device_class": "battery"}, "it is a text"),
+        (known("a"), {"device_class": "timestamp"}, "it is a number"),
+        (known("a"), {"device_class": "temperature"}, "no unit: temperature goes with"),
+        (known("a", "%"), {"device_class": "temperature"}, "with unit %: temperature goes"),
+        (known("a", "m"), {"device_class": "ph"}, "ph has no unit"),
+        (known("a", "m"), {"device_class": "power_factor"}, "goes with % or no unit"),
+        (known("a", "Cel"), {"state_class": "total"}, "temperature goes with measurement"),
+        (known("a", "m"), {"state_class": "measurement_angle"}, "goes with °"),
+    ],
+)
+def test_what_home_assistant_would_refuse_is_left_out_and_said(
+    value: KnownValue, options: dict[str, Any], why: str
+) -> None:
+    said = documents(ValueOptions("a", **options))
+    document = said.entries("kitchen-1", [value])
+    assert [why in each for _, each in document.left_out] == [True]
+    payload = said.document("kitchen-1", document.entries)
+    assert objections("homeassistant", said.topic_of("kitchen-1"), payload) == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "options", "expected"),
+    [
+        ("", {"device_class": "humidity"}, ("%", "humidity", "measurement")),
+        ("%RH", {"unit": "%"}, ("%", "humidity", "measurement")),
+        ("Cel", {"unit": "K"}, ("K", "temperature", "measurement")),
+        ("Cel", {"unit": "Wh"}, ("Wh", "energy", "total_increasing")),
+        ("", {"unit": "mAh"}, ("mAh", None, "measurement")),
+        ("m3", {"device_class": "water"}, ("m³", "water", "total_increasing")),
+        ("", {"device_class": "monetary", "unit": "EUR"}, ("EUR", "monetary", "total")),
+        ("deg", {"device_class": "wind_direction"}, ("°", "wind_direction", "measurement_angle")),
+        ("", {"state_class": "total"}, (None, None, "total")),
+    ],
+)
+def test_what_the_operator_leaves_open_follows(
+    unit: str, options: dict[str, Any], expected: tuple[str | None, ...]
+) -> None:
+    found = entity(known("a", unit), ValueOptions("a", **options))
+    fields = ("unit_of_measurement", "device_class", "state_class")
+    assert tuple(found.get(each) for each in fields) == expected
+
+
+def test_two_values_of_one_name_are_told_apart_by_their_topics() -> None:
+    values = [
+        KnownValue(f"house/{room}/air", "temperature", Kind.NUMBER, "Cel")
+        for room in ("attic", "cellar")
+    ]
+    values.append(KnownValue("house/attic/air", "humidity", Kind.NUMBER, "%RH"))
+    names = [each["name"] for each in announced(*values)["components"].values()]
+    assert names == ["Temperature attic", "Temperature cellar", "Humidity", "State", "Last seen"]
+    same = ValueOptions("a", label="Same"), ValueOptions("b", label="Same")
+    components = announced(known("a"), known("b"), value_options=same)["components"]
+    assert [each["name"] for each in components.values()][:2] == ["Same", "Same"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("tank", "tank", True),
+        ("tank", "tank-1", False),
+        ("tank-*", "tank-1", True),
+        ("*-tank", "a-tank", True),
+        ("a*b*c", "a-b-c", True),
+        ("a*b*c", "a-c", False),
+        ("a*a", "a", False),
+        ("*", "", True),
+        ("[a]*", "[a]1", True),
+    ],
+)
+def test_a_star_stands_for_any_text(pattern: str, text: str, expected: bool) -> None:
+    assert matches(pattern, text) is expected
+
+
+# Ids
+
+
+def test_the_id_of_an_announcement_is_kept_whatever_the_gateway_is_called_since() -> None:
+    said, old = documents(), "homeassistant/device/tidegate_old_2ftank/config"
+    for wrong in ("other/device/tidegate_old_2ftank/config", "tidegate/old/clients/tank"):
+        said.keep_id("tank", wrong)
+        assert said.topic_of("tank") == "homeassistant/device/tidegate_greenhouse_2ftank/config"
+    said.keep_id("tank", old)
+    assert said.topic_of("tank") == old
+    said.forget("tank")
+    assert said.topic_of("tank") != old
+
+
+def test_the_gateways_page_is_a_link_where_there_is_one() -> None:
+    device = json.loads(documents().gateway_device())["device"]
+    assert "configuration_url" not in device
+    linked = dataclasses.replace(documents(), page_url="http://greenhouse:8080/")
+    device = json.loads(linked.gateway_device())["device"]
+    assert device["configuration_url"] == "http://greenhouse:8080/"
+    assert device["manufacturer"] == "Tidegate"
+
+
+@pytest.mark.parametrize(
+    ("listen", "expected"),
+    [
+        (None, None),
+        (("127.0.0.1", 8080), None),
+        (("::1", 8080), None),
+        (("localhost", 8080), None),
+        (("10.0.0.5", 0), None),
+        (("10.0.0.5", 8080), "http://10.0.0.5:8080/"),
+        (("fd00::5", 8080), "http://[fd00::5]:8080/"),
+        (("greenhouse.lan", 8080), "http://greenhouse.lan:8080/"),
+        (("0.0.0.0", 8080), f"http://{gethostname()}:8080/"),
+    ],
+)
+def test_the_link_is_one_that_other_machines_can_open(
+    listen: tuple[str, int] | None, expected: str | None
+) -> None:
+    assert page_url(None if listen is None else HostPort(*listen)) == expected

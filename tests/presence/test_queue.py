@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import mqtt5
 import pytest
 
-from gateway.core.effects import OwnTopicReceived, StateChanged, SubscriptionRefused, UpstreamUp
+from gateway.core.effects import (
+    OwnTopicReceived,
+    OwnTopicRefused,
+    StateChanged,
+    SubscriptionRefused,
+    UpstreamUp,
+)
 from gateway.core.engine import EngineOptions
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.presence.availability import Availability
-from gateway.presence.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
+from gateway.presence.catalogue import (
+    ABSENT_READINGS,
+    ABSENT_S,
+    ABSENT_TOPIC_S,
+    UNIT_CHANGES_MAX,
+    UNIT_MIXED,
+    VALUES_OF_ONE_MAX,
+    Catalogue,
+    Kind,
+)
 from gateway.presence.homeassistant.announcements import Announcements, Values
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, PresencePublisher
 from gateway.presence.queue import STATE_AGAIN_S, STATE_SOON_S, PresenceQueue
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
+from gateway.presence.topics import Topics, is_announcement
 from gateway.presence.values import Value
 from tests.admin.conftest import Log
 from tests.presence.devices import NONE, RULES, TOPICS, Fleet
@@ -37,7 +55,14 @@ ANNOUNCED = "homeassistant/device/tidegate_greenhouse_2ftank/config"
 class House:
     """A herald on an engine that is connected to a broker, from one folder."""
 
-    def __init__(self, folder: Path, *devices: str, announces: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *devices: str,
+        announces: bool = True,
+        gateway: str = "greenhouse",
+        options: Sequence[ValueOptions] = (),
+    ) -> None:
         """`devices` have sessions of a former life."""
         self.bench = Bench(EngineOptions(UPSTREAM))
         self.at = 0.0
@@ -45,11 +70,12 @@ class House:
             self.enter(name)
         self.readings: dict[str, Values] = {}
         sessions = self.bench.engine.sessions
-        board = Availability(sessions, TOPICS, lambda _peer: "udp0")
-        documents = DiscoveryDocuments(TOPICS, "homeassistant", "greenhouse", "1")
+        topics = Topics("", gateway)
+        board = Availability(sessions, topics, lambda _peer: "udp0")
+        documents = DiscoveryDocuments(topics, "homeassistant", gateway, "1", options)
         announcements = Announcements(documents, lambda each: self.readings.get(each, {}))
         self.saying = PresenceQueue(
-            TOPICS,
+            topics,
             RetainedLedgerFile(folder),
             board=board,
             announcements=announcements if announces else None,
@@ -77,7 +103,7 @@ class House:
         self.bench.engine.sessions[ClientId(name)] = session
         return session
 
-    def hears(self, name: str, value: float) -> None:
+    def hears(self, name: str, value: float | str | bool) -> None:
         values = [Value("level", value, "m")]
         self.readings[name] = {"tank/level": values}
         announcements = self.saying.announcements
@@ -90,7 +116,9 @@ class House:
             self.at += BEAT_S
             self.publisher.beat(self.at)
         said = self.bench.seen_of(mqtt5.PublishPacket)
-        assert all(each.retain and int(each.qos) == 0 for each in said)
+        for each in said:
+            assert each.retain
+            assert int(each.qos) == is_announcement(each.topic)
         return [(each.topic, each.payload) for each in said]
 
     def topics(self, times: int = 1) -> list[str]:
@@ -137,6 +165,19 @@ def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
     house.connected()
     assert house.publisher.numbers().refusal is None
     assert House(tmp_path, announces=False).publisher.numbers().announced is None
+
+
+def test_a_refused_announcement_is_known_until_the_next_connection(
+    tmp_path: Path, log: Log
+) -> None:
+    house = House(tmp_path)
+    for _ in range(2):
+        house.publisher.record(OwnTopicRefused(ANNOUNCED, "not authorized"))
+    assert house.publisher.numbers().announcement_refusal == "not authorized"
+    (line,) = log.read()
+    assert f"the broker refused an announcement: {ANNOUNCED}: not authorized" in line
+    house.connected()
+    assert house.publisher.numbers().announcement_refusal is None
 
 
 def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
@@ -304,6 +345,17 @@ def test_what_is_said_of_one_that_left_without_a_session(tmp_path: Path) -> None
     assert b'"lost"' in payload
 
 
+@pytest.mark.parametrize("announces", [True, False])
+def test_an_operator_clears_what_is_there_of_one_without_a_session(
+    tmp_path: Path, announces: bool
+) -> None:
+    house = House(tmp_path, announces=announces)
+    house.beat(8)
+    house.publisher.clear(TANK)
+    expected = [ANNOUNCED, VALUES, CLIENT] if announces else [CLIENT]
+    assert house.beat(8) == [(topic, b"") for topic in expected]
+
+
 # What is written down
 
 
@@ -388,8 +440,123 @@ def test_a_value_that_comes_as_two_kinds_is_a_text_from_then_on() -> None:
     assert (known.kind, known.unit) == (Kind.TEXT, "m")
 
 
-def test_the_first_unit_that_is_named_stays() -> None:
+def test_a_unit_is_the_last_one_that_was_named_within_limits() -> None:
     catalogue = Catalogue()
     catalogue.learn(TANK, "t", [Value("v", 1.0)])
     assert catalogue.learn(TANK, "t", [Value("v", 1.0, "m")])
-    assert not catalogue.learn(TANK, "t", [Value("v", 1.0, "km")])
+    assert not catalogue.learn(TANK, "t", [Value("v", 1.0)])
+    for number in range(UNIT_CHANGES_MAX):
+        unit = ("km", "m")[number % 2]
+        assert catalogue.learn(TANK, "t", [Value("v", 1.0, unit)])
+        assert [each.unit for each in catalogue.of(TANK)] == [unit]
+    assert catalogue.learn(TANK, "t", [Value("v", 1.0, "cm")])
+    assert [each.unit for each in catalogue.of(TANK)] == [UNIT_MIXED]
+    assert not catalogue.learn(TANK, "t", [Value("v", 1.0, "m")])
+
+
+def test_a_value_that_does_not_come_any_more_is_forgotten() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(TANK, "t", [Value("old", 1.0), Value("seldom", 1.0)], 0.0)
+    step = ABSENT_S / (ABSENT_READINGS - 1)
+    news = [
+        catalogue.learn(TANK, "t", [Value("new", 1.0)], step * number)
+        for number in range(ABSENT_READINGS - 1)
+    ]
+    assert news.count(True) == 1
+    catalogue.learn(TANK, "t", [Value("new", 1.0), Value("seldom", 1.0)], ABSENT_S + step)
+    assert {each.name for each in catalogue.of(TANK)} == {"new", "seldom"}
+
+
+def test_so_are_the_values_of_a_topic_that_brings_nothing_any_more() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(TANK, "old", [Value("v", 1.0)], 0.0)
+    assert catalogue.learn(TANK, "new", [Value("v", 1.0)], 1.0)
+    assert not catalogue.learn(TANK, "new", [Value("v", 1.0)], ABSENT_TOPIC_S - 1)
+    assert catalogue.learn(TANK, "new", [Value("v", 1.0)], ABSENT_TOPIC_S)
+    assert [each.topic for each in catalogue.of(TANK)] == ["new"]
+
+
+# What an announcement no longer has
+
+
+def components(said: Iterable[tuple[str, bytes]]) -> list[dict[str, dict[str, object]]]:
+    """Of each announcement of the tank, in order."""
+    return [json.loads(payload)["components"] for topic, payload in said if topic == ANNOUNCED]
+
+
+def test_with_home_assistant_switched_off_its_announcements_are_cleared(tmp_path: Path) -> None:
+    before = House(tmp_path)
+    before.enter("tank")
+    before.hears("tank", 1.0)
+    before.beat(8)
+    said = House(tmp_path, "tank", announces=False).beat(12)
+    cleared = [topic for topic, payload in said if not payload]
+    assert cleared[:2] == ["homeassistant/device/tidegate_greenhouse/config", ANNOUNCED]
+    assert cleared[2:] == [VALUES]
+
+
+def test_what_is_hidden_since_is_taken_back_once(tmp_path: Path) -> None:
+    before = House(tmp_path)
+    before.enter("tank")
+    before.hears("tank", 1.0)
+    before.beat(8)
+    after = House(tmp_path, "tank", options=[ValueOptions("level", hide=True)])
+    first, second = components(after.beat(12))
+    gone = first.keys() - second.keys()
+    assert [first[key] for key in gone] == [{"platform": "sensor"}]
+    after.connected()
+    assert components(after.beat(12)) == [second]
+
+
+def test_a_value_of_another_kind_is_taken_back_before_it_is_announced_again(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", True)
+    (before,) = components(house.beat(8))
+    house.hears("tank", "open")
+    between, after = components(house.beat(8))
+    (key,) = before.keys() - {"standing", "last_seen"}
+    assert [each[key]["platform"] for each in (before, between, after)] == [
+        "binary_sensor",
+        "binary_sensor",
+        "sensor",
+    ]
+    assert between[key].keys() == {"platform"}
+
+
+def test_a_gateway_with_another_name_first_clears_its_old_announcement(tmp_path: Path) -> None:
+    before = House(tmp_path)
+    before.enter("tank")
+    before.enter("gone")
+    before.hears("tank", 1.0)
+    before.beat(8)
+    after = House(tmp_path, "tank", gateway="attic")
+    after.hears("tank", 1.0)
+    said = after.beat(16)
+    topics = [topic for topic, payload in said if topic.startswith("homeassistant/")]
+    old = "homeassistant/device/tidegate_greenhouse/config"
+    assert set(topics[:2]) == {old, ANNOUNCED.replace("tank", "gone")}
+    assert topics[2:] == ["homeassistant/device/tidegate_attic/config", ANNOUNCED]
+    cleared = [topic for topic, payload in said if not payload]
+    assert {CLIENT, VALUES} <= set(cleared[2:]), "its state is cleared after that"
+
+
+def test_a_device_keeps_the_id_under_which_it_was_announced(tmp_path: Path) -> None:
+    old = "homeassistant/device/tidegate_before_2ftank/config"
+    (tmp_path / FILE).write_text(
+        json.dumps([old, "tank", [["tank/level", "level", "number", "m"]]]) + "\n"
+    )
+    said = dict(House(tmp_path, "tank").beat(8))
+    assert b'"Level"' in said[old]
+    assert ANNOUNCED not in said
+
+
+def test_what_is_left_out_is_logged_once(tmp_path: Path, log: Log) -> None:
+    house = House(tmp_path, options=[ValueOptions("level", device_class="temperature")])
+    house.enter("tank")
+    for _ in range(2):
+        house.hears("tank", 1.0)
+        house.connected()
+        house.beat(8)
+    (line,) = [each for each in log.read() if "announced without" in each]
+    assert "tank: 'level' is announced without device_class temperature with unit m" in line

@@ -1,10 +1,11 @@
 """What Home Assistant accepts as the announcement of a device, written down from its source.
 
-Source: the package `homeassistant` 2025.4.4, `components/mqtt/schemas.py`
+Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py`
 (DEVICE_DISCOVERY_SCHEMA, MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`
-and `binary_sensor.py` (their PLATFORM_SCHEMA_MODERN), `components/sensor/const.py`
-(DEVICE_CLASS_UNITS, DEVICE_CLASS_STATE_CLASSES). The package itself needs another Python and a
-hundred others; what is here is all of it that decides about what we send.
+and `binary_sensor.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes are
+those of gateway/config/home_assistant_classes.py, which is generated from it. The package itself
+needs another Python and a hundred others; what is here is all of it that decides about what we
+send.
 """
 
 from __future__ import annotations
@@ -13,6 +14,15 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from gateway.config.home_assistant_classes import (
+    BINARY_CLASSES,
+    SENSOR_CLASSES,
+    SENSOR_STATE_CLASSES,
+    SENSOR_UNITS,
+    STATE_CLASS_UNITS,
+    UNIT_SPELLINGS,
+)
 
 TOPIC = re.compile(
     r"(?P<component>\w+)/(?:(?P<node_id>[a-zA-Z0-9_-]+)/)?(?P<object_id>[a-zA-Z0-9_-]+)/config"
@@ -71,43 +81,7 @@ OF_PLATFORM = {
     },
     "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
 }
-ENTITY_CATEGORIES = {"config", "diagnostic"}
-
-_ANY_NUMBER = {"measurement", "total", "total_increasing"}
-_TOTALS = {"total", "total_increasing"}
-_MEASURED = {"measurement"}
-_LENGTHS = {"mm", "cm", "m", "km", "in", "ft", "yd", "mi", "nmi"}
-_PRESSURES = {"Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi"}
-_VOLUMES = {"ft³", "CCF", "m³", "L", "mL", "gal", "fl. oz."}
-_SPEEDS = {"Beaufort", "ft/s", "in/s", "m/s", "km/h", "kn", "mph", "mm/s"}
-# Device class: its units (an empty one is none), and its state classes; of those that we use.
-SENSOR_CLASSES: dict[str, tuple[set[str], set[str]]] = {
-    "apparent_power": ({"VA"}, _MEASURED),
-    "area": ({"m²", "cm²", "km²", "mm²", "in²", "ft²", "yd²", "mi²", "ac", "ha"}, _ANY_NUMBER),
-    "battery": ({"%"}, _MEASURED),
-    "carbon_dioxide": ({"ppm"}, _MEASURED),
-    "current": ({"mA", "A"}, _MEASURED),
-    "distance": (_LENGTHS, _ANY_NUMBER),
-    "duration": ({"d", "h", "min", "s", "ms", "µs"}, _ANY_NUMBER),
-    "energy": ({"J", "kJ", "MJ", "GJ", "mWh", "Wh", "kWh", "MWh", "GWh", "TWh"}, _TOTALS),
-    "enum": ({""}, set()),
-    "frequency": ({"Hz", "kHz", "MHz", "GHz"}, _MEASURED),
-    "humidity": ({"%"}, _MEASURED),
-    "illuminance": ({"lx"}, _MEASURED),
-    "irradiance": ({"W/m²", "BTU/(h⋅ft²)"}, _MEASURED),
-    "ph": ({""}, _MEASURED),
-    "power": ({"mW", "W", "kW", "MW", "GW", "TW"}, _MEASURED),
-    "pressure": (_PRESSURES, _MEASURED),
-    "reactive_power": ({"var"}, _MEASURED),
-    "signal_strength": ({"dB", "dBm"}, _MEASURED),
-    "speed": (_SPEEDS | {"in/d", "in/h", "mm/d", "mm/h"}, _MEASURED),
-    "temperature": ({"°C", "°F", "K"}, _MEASURED),
-    "timestamp": ({""}, set()),
-    "voltage": ({"µV", "mV", "V", "kV", "MV"}, _MEASURED),
-    "volume_storage": (_VOLUMES, _MEASURED),
-    "weight": ({"g", "kg", "mg", "µg", "oz", "lb", "st"}, _ANY_NUMBER),
-}
-BINARY_CLASSES = {"connectivity", "door", "motion", "problem", "window"}
+ENTITY_CATEGORIES = {"diagnostic"}  # of sensors and binary sensors
 
 
 def objections(prefix: str, topic: str, payload: bytes) -> list[str]:
@@ -146,25 +120,34 @@ def _of_availability(holder: dict[str, Any]) -> Iterator[str]:
 
 def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
     platform = entity.get("platform", "")
+    if entity.keys() == {"platform"} and platform in OF_PLATFORM:
+        return  # it takes the entity back
     yield from _members("it", entity, ENTITY_NEEDS, OF_PLATFORM.get(platform, set()))
     yield from _of_availability(entity)
     yield from _of_topic(entity.get("state_topic", ""))
     if entity.get("entity_category", "diagnostic") not in ENTITY_CATEGORIES:
         yield "an entity category that is none"
+    if platform == "sensor":
+        yield from _of_sensor(entity)
+    elif entity.get("device_class", "door") not in BINARY_CLASSES:
+        yield f"{entity['device_class']} is no class of binary sensors"
+
+
+def _of_sensor(entity: dict[str, Any]) -> Iterator[str]:
     device_class = entity.get("device_class")
-    if platform == "binary_sensor":
-        if device_class is not None and device_class not in BINARY_CLASSES:
-            yield f"{device_class} is no class of binary sensors"
-        return
-    unit, state_class = entity.get("unit_of_measurement", ""), entity.get("state_class")
+    unit, state_class = entity.get("unit_of_measurement", ""), entity.get("state_class", "")
+    unit = UNIT_SPELLINGS.get(unit, unit)
     if "options" in entity and (device_class != "enum" or unit or state_class):
         yield "options go with the device class enum and without unit and state class"
+    if unit not in STATE_CLASS_UNITS.get(state_class, (unit,)):
+        yield f"{state_class} has no unit {unit}"
     if device_class is None:
         return
-    units, state_classes = SENSOR_CLASSES[device_class]
-    if unit not in units:
+    if device_class not in SENSOR_CLASSES:
+        yield f"{device_class} is no class of sensors"
+    if unit not in SENSOR_UNITS.get(device_class, ("",)):
         yield f"{device_class} has no unit {unit}"
-    if state_class is not None and state_class not in state_classes:
+    if state_class and state_class not in SENSOR_STATE_CLASSES[device_class]:
         yield f"{device_class} has no state class {state_class}"
 
 

@@ -151,7 +151,10 @@ def _resume(operating: Operations, _asked: dict[str, Any]) -> str:
 
 
 def _forget(operating: Operations, asked: dict[str, Any]) -> str:
-    return operating.forget(_text(asked, "client", 255))
+    retained = asked.get("retained", False)
+    if not isinstance(retained, bool):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "retained is true or false")
+    return operating.forget(_text(asked, "client", 255), retained=retained)
 
 
 def _publish(operating: Operations, asked: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from gateway.core.mqtt.backlog import Backlog
-from gateway.core.mqtt.options import QOS2_IN_FLIGHT_MAX
+from gateway.core.mqtt.options import OWN_ID_FIRST, OWN_IN_FLIGHT_MAX, QOS2_IN_FLIGHT_MAX
 from gateway.core.mqtt.qos_order import QosOrder
 from gateway.core.mqtt.stale import StaleCheck
 from gateway.core.state_records import PACKET_IDS, ClientId
@@ -37,6 +37,9 @@ class InFlight:
         self.backlog = Backlog()
         self.qos_order = QosOrder()
         self.window = 0  # the broker's Receive Maximum
+        # Messages of the gateway's own at QoS 1: topics by packet id. They count in the window, and
+        # are not sent again in the next connection, in which each is made again.
+        self.own: dict[int, str] = {}
         self.qos_max = 2  # the broker's Maximum QoS
         # Of those in flight, so many has the broker not answered in this connection: all of them,
         # or their places are lost.
@@ -69,9 +72,19 @@ class InFlight:
         """Whether a reading of this QoS, or the broker's highest below it, may go out now."""
         if qos == 0 or self.qos_max == 0:
             return True
-        if len(self.published) + len(self.released) >= self.window:
+        if len(self.published) + len(self.released) + len(self.own) >= self.window:
             return False
         return qos < 2 or self.qos_max < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
+
+    def take_own_id(self, topic: str) -> int:
+        """A packet id for a message of the gateway's own at QoS 1; 0 where it must go at QoS 0."""
+        own = self.own
+        if len(own) >= OWN_IN_FLIGHT_MAX or self.qos_max == 0 or not self.has_room(1):
+            return 0
+        ids = range(OWN_ID_FIRST, OWN_ID_FIRST + OWN_IN_FLIGHT_MAX)
+        packet_id = next(each for each in ids if each not in own)
+        own[packet_id] = topic
+        return packet_id
 
     def is_id_free(self, reading: Reading) -> bool:
         """Whether the reading may go out under its packet id."""
@@ -204,7 +217,7 @@ class InFlight:
         run: list[Reading] = []
         if self.qos_order.aside or self.backlog.ready:
             return run
-        room = self.window - len(published) - len(released)
+        room = self.window - len(published) - len(released) - len(self.own)
         completing = self.qos_order.completing
         taken_bytes = 0
         while waiting and room > 0:

@@ -12,7 +12,10 @@ QOS2_IN_FLIGHT_MAX = 500
 
 # SUBSCRIBE and UNSUBSCRIBE have the packet ids that readings leave.
 CONTROL_ID_FIRST = PACKET_IDS + 1
-CONTROL_ID_LAST = 65_535
+# The last ones are for messages of the gateway's own at QoS 1.
+OWN_ID_FIRST = 65_520
+OWN_IN_FLIGHT_MAX = 16
+CONTROL_ID_LAST = OWN_ID_FIRST - 1
 
 PACKET_BYTES_MAX = 268_435_460  # of MQTT itself (2.1.4), with the fixed header
 RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once

@@ -31,7 +31,14 @@ from math import inf
 import mqtt5
 
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
+from gateway.core.effects import (
+    Dropped,
+    Finish,
+    OwnTopicRefused,
+    ReceiptRecorded,
+    RecordReceived,
+    Transmit,
+)
 from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged, ReadingSetAside
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, reading_key
 from gateway.core.mqtt.inflight import InFlight
@@ -143,6 +150,7 @@ class Publisher:
         in_flight.qos_max = int(packet.max_qos)
         self.receive_max = min(packet.receive_max, PACKET_IDS)
         in_flight.window = self._limit
+        in_flight.own.clear()
         if self._begins_slowly:
             self._begins_slowly = False
             self.slow_down(now)
@@ -167,14 +175,21 @@ class Publisher:
         self.in_flight.put_ahead()
 
     def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Output]:
-        if code >= REFUSED:
-            return self._refused(packet_id, "PUBACK", code, detail)
-        return self.receive_pubacks([packet_id])
+        if code < REFUSED:
+            return self.receive_pubacks([packet_id])
+        topic = self.in_flight.own.pop(packet_id, None)
+        if topic is not None:
+            return [OwnTopicRefused(topic, spoken("PUBACK", code, detail))]
+        return self._refused(packet_id, "PUBACK", code, detail)
 
     def receive_pubacks(self, packet_ids: list[int]) -> list[Output]:
         """All of success, as all `receive_...s`."""
-        readings = self.in_flight.acknowledge(packet_ids)
-        self.in_flight.unanswered -= len(readings)
+        in_flight = self.in_flight
+        readings = in_flight.acknowledge(packet_ids)
+        in_flight.unanswered -= len(readings)
+        if in_flight.own:
+            for packet_id in packet_ids:
+                in_flight.own.pop(packet_id, None)
         return self._acknowledged(readings)
 
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Output]:

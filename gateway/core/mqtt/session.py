@@ -92,6 +92,7 @@ from gateway.packets.codec import (
 # Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
 RECORD_S = 10.0
 
+PACKET_ID_BYTES = 2
 NO_CONNACK = "no CONNACK within {seconds:g} s; is it an MQTT 5 broker?"
 
 
@@ -296,15 +297,22 @@ class MqttSession:
             answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
 
-    def say(self, topic: str, payload: bytes) -> list[Output]:
+    def say(self, topic: str, payload: bytes, *, wants_answer: bool = False) -> list[Output]:
         """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
+        `wants_answer`: at QoS 1 where there is a place in the window and all is well between the
+        broker and us, so that a refusal is heard of. It is not sent again.
         """
         if self.phase is not Phase.UP or self._is_own_blocked(topic):
             return []
         message = self._retained(topic, payload)
-        if len(message.packet) > self.publisher.packet_bytes_max:
+        more_bytes = PACKET_ID_BYTES if wants_answer else 0
+        if len(message.packet) + more_bytes > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
+        if wants_answer and not self.caution.is_on:
+            packet_id = self.publisher.in_flight.take_own_id(topic)
+            if packet_id:
+                message = self._retained(topic, payload, packet_id)
         self.said += 1
         self.caution.sent_unread()
         return [message, *self._own_alone(topic)]
@@ -579,10 +587,13 @@ class MqttSession:
         """At QoS 0: the connection itself is its guarantee."""
         return self._retained(self._options.presence_topic, word)
 
-    def _retained(self, topic: str, payload: bytes) -> Transmit:
+    def _retained(self, topic: str, payload: bytes, packet_id: int = 0) -> Transmit:
+        """At QoS 1 under a packet id, else at QoS 0."""
         packet = mqtt5.PublishPacket(
             topic,
             payload,
+            qos=mqtt5.QoS.AT_LEAST_ONCE if packet_id else mqtt5.QoS.AT_MOST_ONCE,
+            packet_id=packet_id or None,
             retain=self._retain_presence,
             user_properties=[("gw", self._options.gateway_name)],
         )

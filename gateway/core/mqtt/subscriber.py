@@ -31,7 +31,7 @@ Rule 6: no packet is larger than the broker takes, and none has more filters tha
         connection on. What is suspected of that goes alone, and is refused in the broker's place
         once it is found guilty (caution.py).
 
-Limits: FILTERS_PER_PACKET_MAX filters in a packet; packet ids for control are 535, and what
+Limits: FILTERS_PER_PACKET_MAX filters in a packet; packet ids for control are 519, and what
 finds none waits for an answer. The number of filters is bounded by the sessions' limits.
 """
 

@@ -1,10 +1,16 @@
 """What is to be published for Home Assistant, and what was published already.
 
 A device is announced when its presence is published for the first time in a connection, when a
-value of it is new, and when Home Assistant sends its birth message. Its values are published after
-that, and when a reading was received; only the last of them, however many came meanwhile.
+value of it is new or another than before, and when Home Assistant sends its birth message. Its
+values are published after that, and when a reading was received; only the last of them, however
+many came meanwhile.
 
-Limits: those of the catalogue; one entry for each device in each queue.
+What an announcement no longer has, or has on another platform, must be taken back: Home Assistant
+keeps an entity until its key comes with the platform alone. So one announcement has that, and the
+next one is without it.
+
+Limits: those of the catalogue; one entry for each device in each queue; `LOGGED_MAX` lines about
+what the operator has set and a value cannot have, each once.
 """
 
 from __future__ import annotations
@@ -17,8 +23,10 @@ from gateway.presence.catalogue import Catalogue
 from gateway.presence.documents import RetainedMessage, as_json
 from gateway.presence.entries import LedgerEntry
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.entities import Entry
 from gateway.presence.values import Value
 
+LOGGED_MAX = 1000
 # The values of a device, by the topic of its reading.
 Values = Mapping[str, Sequence[Value]]
 
@@ -30,6 +38,10 @@ class Announcements:
         self._documents = documents
         self._values_of = values_of
         self._catalogue = Catalogue()
+        # Of each device: the platforms of its entities by their keys, as announced last.
+        self._components: dict[ClientId, dict[str, str]] = {}
+        self._logged: set[str] = set()
+        self._to_log: list[str] = []
         self._announced: set[ClientId] = set()
         self._to_announce: OrderedDict[ClientId, None] = OrderedDict()
         self._values_due: OrderedDict[ClientId, None] = OrderedDict()
@@ -43,9 +55,19 @@ class Announcements:
             return (self._documents.topic_of_gateway,)
         return self._documents.topic_of(client_id), self._documents.topics.values(client_id)
 
-    def restore(self, entry: LedgerEntry) -> None:
+    def restore_ids(
+        self, found: Mapping[str, LedgerEntry], has_session: Callable[[ClientId], bool]
+    ) -> None:
+        """The ids under which devices were announced before the restart; by topic."""
+        for topic, entry in found.items():
+            if entry.client_id and has_session(entry.client_id):
+                self._documents.keep_id(entry.client_id, topic)
+
+    def restore(self, topic: str, entry: LedgerEntry) -> None:
         """The values of a device, as they were known before the restart."""
-        self._catalogue.restore({entry.client_id: entry.values})
+        if entry.client_id and topic == self._documents.topic_of(entry.client_id):
+            self._catalogue.restore({entry.client_id: entry.values})
+            self._components[entry.client_id] = dict(entry.components)
 
     # From the connection
 
@@ -69,16 +91,21 @@ class Announcements:
 
     def forget(self, client_id: ClientId) -> list[RetainedMessage]:
         """Announcement first: Home Assistant must not read what is being cleared."""
+        topics = self.topics_of(client_id)
         self._catalogue.forget(client_id)
+        self._components.pop(client_id, None)
+        self._documents.forget(client_id)
         self._announced.discard(client_id)
         self._to_announce.pop(client_id, None)
         self._values_due.pop(client_id, None)
-        return [RetainedMessage(topic, b"", client_id) for topic in self.topics_of(client_id)]
+        return [RetainedMessage(topic, b"", client_id) for topic in topics]
 
-    def received(self, client_id: ClientId, topic: str, values: Iterable[Value]) -> None:
-        """The values of a reading."""
+    def received(
+        self, client_id: ClientId, topic: str, values: Iterable[Value], at: float = 0.0
+    ) -> None:
+        """The values of a reading, received `at` in seconds."""
         self._values_due[client_id] = None
-        if self._catalogue.learn(client_id, topic, values) and client_id in self._announced:
+        if self._catalogue.learn(client_id, topic, values, at) and client_id in self._announced:
             self._to_announce[client_id] = None
 
     # For status and metrics
@@ -104,11 +131,39 @@ class Announcements:
         client_id, _ = self._to_announce.popitem(last=False)
         self._announced.add(client_id)
         self._values_due[client_id] = None
-        values = self._catalogue.of(client_id)
-        document = documents.device(client_id, values)
+        return self._announcement(client_id)
+
+    def _announcement(self, client_id: ClientId) -> RetainedMessage:
+        documents, values = self._documents, self._catalogue.of(client_id)
+        device = documents.entries(client_id, values)
+        self._report(client_id, device.left_out)
+        entries: dict[str, Entry] = dict(device.entries)
+        components = device.components
+        for key, platform in self._components.get(client_id, {}).items():
+            if components.get(key) != platform:
+                entries[key] = {"platform": platform}
+                components.pop(key, None)
+                self._to_announce[client_id] = None
+        self._components[client_id] = components
         return RetainedMessage(
-            documents.topic_of(client_id), document, client_id, values=tuple(values)
+            documents.topic_of(client_id),
+            documents.document(client_id, entries),
+            client_id,
+            values=tuple(values),
+            components=tuple(components.items()),
         )
+
+    def take_lines(self) -> list[str]:
+        """What is to be logged since the last call."""
+        lines, self._to_log = self._to_log, []
+        return lines
+
+    def _report(self, client_id: ClientId, left_out: Iterable[tuple[str, str]]) -> None:
+        for name, why in left_out:
+            line = f"{client_id}: {name!r} is announced without {why}"
+            if line not in self._logged and len(self._logged) < LOGGED_MAX:
+                self._logged.add(line)
+                self._to_log.append(f"{line}; see [[home_assistant_value]]")
 
     def next_values(self) -> RetainedMessage | None:
         while self._values_due:

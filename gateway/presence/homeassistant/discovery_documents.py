@@ -3,46 +3,52 @@
 Home Assistant cannot read SenML in CBOR, so values come from `tidegate/<name>/values/<id>`, where
 the gateway publishes them as JSON. Availability comes from the device's presence: one that sleeps,
 or is overdue within its tolerance, is available; one that is lost is not, and none is while the
-gateway itself is offline. `expire_after` is not used: it would make a sleeper unavailable, as it
-does not know how long the device sleeps.
+gateway itself is offline. `expire_after` is used only where the operator asks for it: it would make
+a sleeper unavailable, as it does not know how long the device sleeps.
 
-Form and limits are those of Home Assistant 2025.4 (`components/mqtt/schemas.py`); tests check the
-documents against them. docs/home_assistant.md is for users.
+A device's id has the name that the gateway had when it was announced first (`keep_id`): in Home
+Assistant another id is another device, without its names and history.
+
+Form and limits are those of Home Assistant 2026.2 (`components/mqtt/schemas.py`); tests check the
+documents against them. What a value is stands in entities.py, docs/home_assistant.md is for users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from gateway.presence.catalogue import Kind, KnownValue
+from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
-from gateway.presence.homeassistant.units import meaning_of
+from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
+from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.standing import OFFLINE, Standing
 from gateway.presence.topics import Topics, plain_name
 
-Entry = dict[str, object]
+MANUFACTURER = "Tidegate"
+_TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
 
 
 @dataclass(frozen=True, slots=True)
-class ValueOptions:
-    """What the operator has set for a value. None: as its unit implies."""
+class DeviceDocument:
+    """`components`: platform by key. `left_out`: by the value's name, why it is not as the operator
+    has set it.
+    """
 
-    name: str
-    client: str | None = None
-    label: str | None = None
-    unit: str | None = None
-    device_class: str | None = None
-    state_class: str | None = None
-    hide: bool = False
+    entries: Mapping[str, Entry]
+    left_out: Sequence[tuple[str, str]] = ()
 
-    def fits(self, client_id: str, value_name: str) -> bool:
-        return value_name == self.name and self.client in (None, client_id)
+    @property
+    def components(self) -> dict[str, str]:
+        return {key: str(entry["platform"]) for key, entry in self.entries.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryDocuments:
-    """`has_stats`: there are statistics to show for the gateway itself."""
+    """`has_stats`: there are statistics to show for the gateway itself. `page_url`: that of the
+    status page, if others than this machine can open it.
+    """
 
     topics: Topics
     prefix: str
@@ -50,6 +56,8 @@ class DiscoveryDocuments:
     version: str
     value_options: Sequence[ValueOptions] = ()
     has_stats: bool = True
+    page_url: str | None = None
+    kept_ids: dict[str, str] = field(default_factory=dict)
 
     def topic_of(self, client_id: str) -> str:
         return self._topic(self._device_id(client_id))
@@ -58,18 +66,37 @@ class DiscoveryDocuments:
     def topic_of_gateway(self) -> str:
         return self._topic(self._gateway_id)
 
+    def keep_id(self, client_id: str, topic: str) -> None:
+        """The device was announced at this topic."""
+        found = _TOPIC.fullmatch(topic)
+        if found is not None and found["prefix"] == self.prefix:
+            self.kept_ids[client_id] = found["id"]
+
+    def forget(self, client_id: str) -> None:
+        """Should it come back, it is another one."""
+        self.kept_ids.pop(client_id, None)
+
     def device(self, client_id: str, values: Iterable[KnownValue]) -> bytes:
+        return self.document(client_id, self.entries(client_id, values).entries)
+
+    def entries(self, client_id: str, values: Iterable[KnownValue]) -> DeviceDocument:
+        """What a device has: an entity for each value that is not hidden, and two of its own."""
         device_id = self._device_id(client_id)
-        components: dict[str, Entry] = {}
-        for known in values:
-            options = next(
-                (each for each in self.value_options if each.fits(client_id, known.name)), None
-            )
-            if options is None or not options.hide:
-                key = plain_name(f"{known.topic} {known.name}")
-                components[key] = self._value(device_id, key, client_id, known, options)
+        shown = [
+            (known, options)
+            for known in values
+            if (options := self._options(client_id, known)) is None or not options.hide
+        ]
+        labels = _labels(shown)
+        entries: dict[str, Entry] = {}
+        left_out: list[tuple[str, str]] = []
+        for (known, options), label in zip(shown, labels, strict=True):
+            key = plain_name(f"{known.topic} {known.name}")
+            entity = entity_of(known, options)
+            entries[key] = self._value(device_id, key, client_id, label, entity)
+            left_out += [(known.name or known.topic, each) for each in entity.left_out]
         where = self.topics.client(client_id)
-        components["standing"] = self._of_gateway(
+        entries["standing"] = self._of_gateway(
             device_id,
             "standing",
             platform="sensor",
@@ -77,20 +104,25 @@ class DiscoveryDocuments:
             device_class="enum",
             options=[each.value for each in Standing],
             state_topic=where,
-            value_template="{{ value_json.state }}",
+            value_template=_member("state"),
         )
-        components["last_seen"] = self._of_gateway(
+        entries["last_seen"] = self._of_gateway(
             device_id,
             "last_seen",
             platform="sensor",
             name="Last seen",
             device_class="timestamp",
             state_topic=where,
-            value_template="{{ value_json.last_seen }}",
+            value_template=_member("last_seen"),
         )
+        return DeviceDocument(entries, left_out)
+
+    def document(self, client_id: str, components: Mapping[str, Entry]) -> bytes:
+        device_id = self._device_id(client_id)
         device: Entry = {
             "identifiers": [device_id],
             "name": client_id,
+            "manufacturer": MANUFACTURER,
             "model": "MQTT-SN device",
             "via_device": self._gateway_id,
         }
@@ -110,55 +142,44 @@ class DiscoveryDocuments:
                 "payload_off": "offline",
             }
         }
-        for key, name, path, unit in _OF_STATS if self.has_stats else ():
-            components[key] = self._of_gateway(
+        for row in _OF_STATS if self.has_stats else ():
+            components[row.key] = self._of_gateway(
                 device_id,
-                key,
+                row.key,
                 platform="sensor",
-                name=name,
-                state_class="measurement",
+                name=row.name,
                 state_topic=self.topics.stats,
-                value_template=f"{{{{ value_json.{path} }}}}",
-                **({} if unit is None else {"unit_of_measurement": unit}),
+                value_template=f"{{{{ {row.value} if value_json is defined else '' }}}}",
+                state_class=row.state_class,
+                **row.more,
             )
         device: Entry = {
             "identifiers": [device_id],
             "name": f"Tidegate {self.gateway}",
+            "manufacturer": MANUFACTURER,
             "model": "MQTT-SN gateway",
             "sw_version": self.version,
         }
+        if self.page_url is not None:
+            device["configuration_url"] = self.page_url
         return self._document(device, components, None)
 
     # Parts
 
-    def _value(
-        self,
-        device_id: str,
-        key: str,
-        client_id: str,
-        known: KnownValue,
-        options: ValueOptions | None,
-    ) -> Entry:
-        path = f"value_json[{_literal(known.topic)}][{_literal(known.name)}]"
-        exists = f"{_literal(known.name)} in value_json.get({_literal(known.topic)}, {{}})"
-        entry: Entry = {
-            "platform": "sensor",
+    def _options(self, client_id: str, known: KnownValue) -> ValueOptions | None:
+        return next(
+            (each for each in self.value_options if each.fits(client_id, known.topic, known.name)),
+            None,
+        )
+
+    def _value(self, device_id: str, key: str, client_id: str, label: str, entity: Entity) -> Entry:
+        return {
+            "platform": entity.platform,
             "unique_id": f"{device_id}_{key}",
-            "name": (options and options.label) or _label(known),
+            "name": label,
             "state_topic": self.topics.values(client_id),
+            **entity.entry,
         }
-        if known.kind is Kind.BOOLEAN:
-            template = f"{{{{ ('ON' if {path} else 'OFF') if {exists} else '' }}}}"
-            entry |= {"platform": "binary_sensor", "value_template": template}
-            wanted = {"device_class": None if options is None else options.device_class}
-        elif known.kind is Kind.TEXT:
-            # An empty text would be a value: where this one is missing the state stays as it was.
-            entry["value_template"] = f"{{{{ {path} if {exists} else this.state }}}}"
-            wanted = {"device_class": None if options is None else options.device_class}
-        else:
-            entry["value_template"] = f"{{{{ {path} if {exists} else '' }}}}"
-            wanted = _meaning(known, options)
-        return entry | {name: value for name, value in wanted.items() if value is not None}
 
     def _of_gateway(self, device_id: str, key: str, **entry: object) -> Entry:
         """An entity whose state the gateway itself publishes: available while the gateway is."""
@@ -169,7 +190,7 @@ class DiscoveryDocuments:
         }
 
     def _document(
-        self, device: Entry, components: dict[str, Entry], availability: list[Entry] | None
+        self, device: Entry, components: Mapping[str, Entry], availability: list[Entry] | None
     ) -> bytes:
         document: Entry = {
             "device": device,
@@ -186,7 +207,10 @@ class DiscoveryDocuments:
 
     def _is_there(self, client_id: str) -> Entry:
         offline = ", ".join(f"'{each.value}'" for each in OFFLINE)
-        template = f"{{{{ 'offline' if value_json.state in [{offline}] else 'online' }}}}"
+        template = (
+            "{{ 'offline' if value_json is not defined or "
+            f"value_json.state in [{offline}] else 'online' }}}}"
+        )
         return {"topic": self.topics.client(client_id), "value_template": template}
 
     @property
@@ -194,52 +218,96 @@ class DiscoveryDocuments:
         return f"tidegate_{plain_name(self.gateway)}"
 
     def _device_id(self, client_id: str) -> str:
-        return f"tidegate_{plain_name(f'{self.gateway}/{client_id}')}"
+        usual = f"tidegate_{plain_name(f'{self.gateway}/{client_id}')}"
+        return self.kept_ids.get(client_id, usual)
 
     def _topic(self, device_id: str) -> str:
         return f"{self.prefix}/device/{device_id}/config"
 
 
-# Key, name, where it stands in the statistics, unit.
+@dataclass(frozen=True, slots=True)
+class _Statistic:
+    """`value`: an expression over the statistics (docs/mqtt.md)."""
+
+    key: str
+    name: str
+    value: str
+    state_class: str = "measurement"
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+_HIDDEN = {"enabled_by_default": False}
 _OF_STATS = (
-    ("awake", "Devices awake", "clients.awake", None),
-    ("asleep", "Devices asleep", "clients.asleep", None),
-    ("overdue", "Devices overdue", "clients.overdue", None),
-    ("lost", "Devices lost", "clients.lost", None),
-    ("buffer", "Readings in the buffer", "buffer.readings", None),
-    ("buffer_age", "Age of the buffer", "buffer.oldest_s", "s"),
-    ("readings_rate", "Readings a second", "readings.per_s", None),
+    _Statistic("awake", "Devices awake", "value_json.clients.awake"),
+    _Statistic("asleep", "Devices asleep", "value_json.clients.asleep"),
+    _Statistic("overdue", "Devices overdue", "value_json.clients.overdue"),
+    _Statistic("lost", "Devices lost", "value_json.clients.lost"),
+    _Statistic("devices", "Devices", "value_json.clients.values() | sum"),
+    _Statistic("buffer", "Readings in the buffer", "value_json.buffer.readings"),
+    _Statistic(
+        "buffer_fill",
+        "Buffer used",
+        "(value_json.buffer.fill * 100) | round(1)",
+        more={"unit_of_measurement": "%"},
+    ),
+    _Statistic(
+        "buffer_age",
+        "Age of the buffer",
+        "value_json.buffer.oldest_s",
+        more={"unit_of_measurement": "s", "device_class": "duration"},
+    ),
+    _Statistic("readings_rate", "Readings a second", "value_json.readings.per_s"),
+    _Statistic(
+        "deliveries_rate", "Deliveries a second", "value_json.deliveries.per_s", more=_HIDDEN
+    ),
+    _Statistic("dropped", "Dropped", "value_json.dropped.values() | sum", "total_increasing"),
+    _Statistic(
+        "broker_connects",
+        "Connections to the broker",
+        "value_json.broker.connects",
+        "total_increasing",
+        _HIDDEN,
+    ),
+    _Statistic(
+        "uptime",
+        "Uptime",
+        "value_json.uptime_s",
+        more={"unit_of_measurement": "s", "device_class": "duration", **_HIDDEN},
+    ),
 )
 
 
-def _meaning(known: KnownValue, options: ValueOptions | None) -> dict[str, str | None]:
-    meaning = meaning_of(known.unit)
-    wanted = {
-        "unit_of_measurement": meaning.unit,
-        "device_class": meaning.device_class,
-        "state_class": meaning.state_class,
-    }
-    if options is None:
-        return wanted
-    if options.device_class is not None and meaning.device_class != options.device_class:
-        wanted["state_class"] = "measurement"
-    chosen = {
-        "unit_of_measurement": options.unit,
-        "device_class": options.device_class,
-        "state_class": options.state_class,
-    }
-    return wanted | {name: value for name, value in chosen.items() if value is not None}
+def _member(name: str) -> str:
+    return f"{{{{ value_json.{name} if value_json is defined else 'None' }}}}"
+
+
+def _labels(shown: Sequence[tuple[KnownValue, ValueOptions | None]]) -> list[str]:
+    """With the topic, or what of it differs, where several would be called the same."""
+    plain = [(options and options.label) or _label(known) for known, options in shown]
+    labels: list[str] = []
+    for (known, _), label in zip(shown, plain, strict=True):
+        topics = [
+            other.topic for (other, _), same in zip(shown, plain, strict=True) if same == label
+        ]
+        rest = _beyond_common(known.topic, topics)
+        labels.append(f"{label} {rest}" if len(topics) > 1 and rest else label)
+    return labels
+
+
+def _beyond_common(topic: str, topics: Sequence[str]) -> str:
+    """The levels of a topic without the first ones and the last ones that all of them have."""
+    split = [each.split("/") for each in topics]
+    shortest = min(map(len, split))
+    first = next((n for n in range(shortest) if len({each[n] for each in split}) > 1), shortest)
+    last = next(
+        (n for n in range(shortest - first) if len({each[-1 - n] for each in split}) > 1),
+        shortest - first,
+    )
+    levels = topic.split("/")
+    return "/".join(levels[first : len(levels) - last])
 
 
 def _label(known: KnownValue) -> str:
     """Of a value without a name, the last part of its topic."""
     label = known.name or known.topic.rpartition("/")[2] or known.topic
     return label[:1].upper() + label[1:].replace("_", " ")
-
-
-def _literal(text: str) -> str:
-    """As Jinja reads it, and without anything that could end a template."""
-    escaped = text.encode("unicode_escape").decode()
-    for sign in "'\"{}%#":
-        escaped = escaped.replace(sign, f"\\x{ord(sign):02x}")
-    return f"'{escaped}'"

@@ -265,6 +265,12 @@ def _actions() -> dict[str, Any]:
         "qos": {"type": "integer", "enum": [0, 1, 2], "default": 1},
         "hex": {"type": "boolean", "default": False, "description": "the payload is hexadecimal"},
     }
+    forgotten = record({"client": client})
+    forgotten["properties"]["retained"] = {
+        "type": "boolean",
+        "default": False,
+        "description": "also of a device that is not known, what the broker retains of it",
+    }
     permitted = _minutes(PERMIT_MINUTES_MAX, "0 ends it")
     released = _minutes(RELEASE_MINUTES_MAX, "0 takes it back")
     bodies = {
@@ -272,7 +278,7 @@ def _actions() -> dict[str, Any]:
         "resume": ("Let the journal drain again", record({})),
         "forget": (
             "Forget a device, its session and what waits for it",
-            record({"client": client}),
+            forgotten,
         ),
         "publish": ("Send a message to one device", publication),
         "permit": ("Let new devices in for some minutes", record({"minutes": permitted})),
