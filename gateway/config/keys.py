@@ -487,6 +487,12 @@ HOME_ASSISTANT = Table(
         "the configuration of a gateway or its devices: discovery_prefix/*/tidegate_*; it is "
         "refused otherwise, also while enable is false",
         "a sensor could remove or change the entities of others"),
+    Key("values_per_device_max", Integer(1, 1024),
+        "Values of one device; those that are hidden have as many places of their own. What is "
+        "left out is logged once, and is an alarm", "more than most devices have"),
+    Key("text_characters_max", Integer(16, 255),
+        "Characters of a text; a longer one is cut, which is logged once, and is an alarm",
+        "the longest state that Home Assistant takes"),
 ))
 
 HOME_ASSISTANT_VALUE = Table(
@@ -505,6 +511,15 @@ HOME_ASSISTANT_VALUE = Table(
     Key("state_class", Choice(STATE_CLASSES), "How Home Assistant makes statistics of it",
         default="as the SenML unit says", example='"measurement"'),
     Key("hide", Boolean(), "Do not announce it", "all values are wanted"),
+    Key("min_change", Number(0, 1e9),
+        "Publish the number again only when it has changed by so much, or another value of its "
+        "reading is due", "each reading is published, at most one a second", example="0.5"),
+    Key("expire_after_s", Integer(0, 31_536_000),
+        "It is unknown when it did not come for so long; 0: by its own rhythm, if it has one",
+        "a value that comes when it changes stays true", example="3600"),
+    Key("event", Boolean(),
+        "Each time that it comes is an event, such as a button that was pressed; texts named "
+        "action, button, click or event are events in any case", "most values are states"),
 ))
 
 ADMIN = Table("admin", "Health, metrics and the status page over HTTP",

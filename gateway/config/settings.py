@@ -219,6 +219,8 @@ class HomeAssistantSettings:
     discovery_prefix: str = "homeassistant"
     birth_topic: str = "homeassistant/status"
     sensors_may_configure: bool = False
+    values_per_device_max: int = 64
+    text_characters_max: int = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +234,9 @@ class HomeAssistantValueSettings:
     device_class: str | None = None
     state_class: str | None = None
     hide: bool = False
+    min_change: float = 0.0
+    expire_after_s: int = 0
+    event: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class RetainedMessage:
     """A retained message; without a payload the broker forgets what it retains there.
 
     `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
-    since the start. `values`: those that an announcement has.
+    since the start. `values`: those that an announcement has. `retain`: False of an event.
     """
 
     topic: str
@@ -32,6 +32,7 @@ class RetainedMessage:
     client_id: ClientId | None = None
     is_first: bool = False
     values: tuple[KnownValue, ...] = ()
+    retain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,16 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from decimal import Decimal
 from functools import partial
 from io import BytesIO
 from itertools import islice
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from gateway.presence.readings import SENML_NAMES
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 VALUES_MAX = 8
 TEXT_LENGTH_MAX = 60
@@ -85,6 +87,8 @@ class Content(NamedTuple):
 
 def prepare() -> None:
     """Before anything is served: a disk that hangs would hold up the event loop with the import."""
+    import decimal  # noqa: F401
+
     import cbor2  # noqa: F401
 
 
@@ -152,6 +156,8 @@ def json_float(text: str) -> float:
     value = float(text)
     if len(text) <= _SAFE_DIGITS or not isfinite(value):
         return value
+    from decimal import Decimal
+
     return value if Decimal(text) == Decimal(repr(value)) else Exact(text)
 
 
@@ -227,6 +233,8 @@ def _as_written(payload: bytes, value: float) -> float:
 
 
 def _of_decimal(value: Decimal) -> float | None:
+    from decimal import Decimal
+
     number = float(value) if value.is_finite() else float("nan")
     if not isfinite(number):
         return None
@@ -237,6 +245,8 @@ def _sum(one: float, other: float) -> float:
     """Without what binary fractions would add to it."""
     if isinstance(one, int) and isinstance(other, int):
         return one + other
+    from decimal import Decimal
+
     total = _of_decimal(Decimal(number_text(one)) + Decimal(number_text(other)))
     return one + other if total is None else total
 
@@ -260,9 +270,16 @@ def _plain(value: object, floats: Floats) -> Plain | _NoValue | None:
         return value if isinstance(value, Exact) else floats(value)
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
+    return _rare(value)
+
+
+def _rare(value: object) -> Plain | _NoValue | None:
+    """What a tag of CBOR has made."""
+    from decimal import Decimal
+
     if isinstance(value, Decimal):
         return _of_decimal(value)
-    if isinstance(value, date):  # of CBOR's tags 0, 1 and 1004
+    if isinstance(value, date):  # tags 0, 1 and 1004
         return value.isoformat()
     return None if type(value).__name__ == "UndefinedType" else _NO_VALUE
 

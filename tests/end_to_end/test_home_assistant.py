@@ -66,12 +66,49 @@ async def test_a_device_is_announced_with_what_its_readings_show(
 ) -> None:
     with serving(tmp_path, broker, CONFIG) as gateway:
         async with heard_once(broker, gateway) as (said, sensor):
-            assert said.json(VALUES) == {"tank/senml": {"temperature": 21.5}}
+            assert said.json(VALUES)["tank/senml"] == {"temperature": 21.5}
             await publishes(sensor, TEMPERATURE | {2: 22.5}, BATTERY)
             await announced_with(said, "temperature", "battery")
             await said.document(VALUES, **{"tank/senml": {"temperature": 22.5, "battery": 87}})
             for topic in (TANK, GATEWAY):
                 assert objections("homeassistant", topic, said.last[topic]) == []
+
+
+@story
+async def test_values_outlive_a_gateway_that_is_killed(broker: Mosquitto, tmp_path: Path) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with heard_once(broker, gateway) as (said, sensor):
+            await publishes(sensor, BATTERY)
+            both = {"temperature": 21.5, "battery": 87}
+            await said.document(VALUES, **{"tank/senml": both})
+            await sensor.ask(DISCONNECT, u16(600), DISCONNECT)
+            written = tmp_path / "state" / "announced.values.jsonl"
+            while b"battery" not in (written.read_bytes() if written.exists() else b""):
+                await said.count(len(said.messages) + 1)  # statistics, or another
+            await asyncio.to_thread(gateway.kill)
+            broker.kill()
+            broker.start()
+            gateway.start()
+        async with application(broker, "tidegate/#") as client:
+            await Listener(client).document(VALUES, **{"tank/senml": both})
+
+
+@story
+async def test_a_pulse_reaches_home_assistant_whole(broker: Mosquitto, tmp_path: Path) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with heard_once(broker, gateway) as (said, sensor):
+            await publishes(sensor, {0: "door", 4: False})
+            await announced_with(said, "door")
+            await said.until(lambda: b'"door":false' in said.last[VALUES])
+            said.messages.clear()
+            for door in (True, False):
+                await publishes(sensor, {0: "door", 4: door})
+            await said.until(lambda: doors(said)[:2] == [True, False])
+
+
+def doors(said: Listener) -> list[bool]:
+    documents = [json.loads(payload) for topic, payload in said.messages if topic == VALUES]
+    return [document["tank/senml"]["door"] for document in documents]
 
 
 @story

@@ -302,13 +302,13 @@ class MqttSession:
             answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
 
-    def say(self, topic: str, payload: bytes) -> list[Output]:
-        """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
+    def say(self, topic: str, payload: bytes, *, retain: bool = True) -> list[Output]:
+        """Something of the gateway's own; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         """
         if self.phase is not Phase.UP or self._is_own_blocked(topic):
             return []
-        message = self._retained(topic, payload)
+        message = self._retained(topic, payload, retain=retain)
         if len(message.packet) > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
         self.said += 1
@@ -590,11 +590,11 @@ class MqttSession:
         """At QoS 0: the connection itself is its guarantee."""
         return self._retained(self._options.presence_topic, word)
 
-    def _retained(self, topic: str, payload: bytes) -> Transmit:
+    def _retained(self, topic: str, payload: bytes, *, retain: bool = True) -> Transmit:
         packet = mqtt5.PublishPacket(
             topic,
             payload,
-            retain=self._retain_presence,
+            retain=retain and self._retain_presence,
             user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())

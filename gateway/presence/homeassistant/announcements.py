@@ -10,23 +10,21 @@ Limits: those of the catalogue; one entry for each device in each queue.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
-from gateway.presence.documents import RetainedMessage, as_json
+from gateway.presence.documents import RetainedMessage
 from gateway.presence.entries import LedgerEntry
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.values import Value
 
-# The values of a device, by the topic of its reading.
-Values = Mapping[str, Sequence[Value]]
-
 
 class Announcements:
     def __init__(
-        self, documents: DiscoveryDocuments, values_of: Callable[[ClientId], Values]
+        self, documents: DiscoveryDocuments, values_of: Callable[[ClientId], bytes]
     ) -> None:
+        """`values_of`: the document of a device's last values; empty without any."""
         self._documents = documents
         self._values_of = values_of
         self._catalogue = Catalogue()
@@ -81,6 +79,10 @@ class Announcements:
         if self._catalogue.learn(client_id, topic, values) and client_id in self._announced:
             self._to_announce[client_id] = None
 
+    def is_announced(self, client_id: ClientId) -> bool:
+        """In this connection."""
+        return client_id in self._announced
+
     # For status and metrics
 
     @property
@@ -113,12 +115,8 @@ class Announcements:
     def next_values(self) -> RetainedMessage | None:
         while self._values_due:
             client_id, _ = self._values_due.popitem(last=False)
-            values = self._values_of(client_id)
-            document = {
-                topic: {each.name: each.value for each in received}
-                for topic, received in values.items()
-            }
+            document = self._values_of(client_id)
             if document and client_id in self._announced:
                 topic = self._documents.topics.values(client_id)
-                return RetainedMessage(topic, as_json(document), client_id)
+                return RetainedMessage(topic, document, client_id)
         return None

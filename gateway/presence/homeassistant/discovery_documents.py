@@ -148,7 +148,9 @@ class DiscoveryDocuments:
             "state_topic": self.topics.values(client_id),
         }
         if known.kind is Kind.BOOLEAN:
-            template = f"{{{{ ('ON' if {path} else 'OFF') if {exists} else '' }}}}"
+            # "None" is unknown to Home Assistant, of any platform.
+            known_state = f"('None' if {path} is none else 'ON' if {path} else 'OFF')"
+            template = f"{{{{ {known_state} if {exists} else '' }}}}"
             entry |= {"platform": "binary_sensor", "value_template": template}
             wanted = {"device_class": None if options is None else options.device_class}
         elif known.kind is Kind.TEXT:
