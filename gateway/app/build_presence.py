@@ -11,6 +11,7 @@ from gateway.app.listeners import SensorLinks
 from gateway.app.shell import Shell
 from gateway.config.settings import Settings
 from gateway.core.engine import Engine
+from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
 from gateway.host.version import version
 from gateway.presence.availability import Availability
@@ -43,7 +44,13 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
     board = None
     if settings.presence.clients:
-        board = Availability(parts.engine.sessions, topics, _link_of(parts.links))
+        board = Availability(
+            parts.engine.sessions,
+            topics,
+            _link_of(parts.links),
+            visitors=frozenset(map(ClientId, settings.presence.visitors)),
+            visitor_available_s=settings.presence.visitor_available_s,
+        )
     announcements, values, records = None, None, None
     if settings.home_assistant.enable and parts.sampler is not None:
         from gateway.app import build_homeassistant

@@ -471,6 +471,13 @@ PRESENCE = Table(
     Key("messages_per_s_max", Integer(1, 10_000),
         "Most messages a second of this kind; what is not said yet waits, what changes meanwhile "
         "is said once", "10 kB/s; 10,000 devices are told to a broker that knows nothing in 200 s"),
+    Key("visitors", Texts(LISTED_MAX, CLIENT_ID),
+        "Client ids of sensors that stay available for visitor_available_s after they have "
+        "disconnected or are lost, in place of a time that is learnt from their habit",
+        "habits are learnt", example='["tank", "letter-box"]'),
+    Key("visitor_available_s", Integer(0, 31_536_000),
+        "How long a sensor that connects, publishes and disconnects at once stays available, "
+        "until its habit is known", "many report once a day"),
 ))
 
 HOME_ASSISTANT = Table(

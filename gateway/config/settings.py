@@ -211,6 +211,8 @@ class PresenceSettings:
     clients: bool = True
     stats_s: int = 60
     messages_per_s_max: int = 50
+    visitors: tuple[str, ...] = ()
+    visitor_available_s: int = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ class Device:
     last_received_at: float | None
     until: float | None = None  # when it has announced its next message
     lost_at: float | None = None  # when its tolerance is used up
+    is_available: bool = True  # it is here, asleep, or away as it always is
 
 
 def device_of(session: Session, standing: Standing, link: str, started_at: float) -> Device:
@@ -83,6 +84,7 @@ def device_json(device: Device, unix_s_at_zero: float) -> bytes:
             "lost_at": shown(device.lost_at),
             "last_seen": shown(device.last_received_at),
             "link": device.link,
+            "available": device.is_available,
         }
     )
 

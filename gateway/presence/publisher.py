@@ -23,6 +23,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from gateway.core.clients.qos_minus_one import NOBODY
 from gateway.core.effects import (
     Effect,
     OwnTopicReceived,
@@ -33,7 +34,7 @@ from gateway.core.effects import (
 from gateway.core.engine import Engine
 from gateway.core.events import Output
 from gateway.core.mqtt.session import Phase
-from gateway.core.state_records import ClientId
+from gateway.core.state_records import ClientId, State
 from gateway.core.values import Reading
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
@@ -57,6 +58,7 @@ DECODED_MAX = 40  # readings at once: 2 ms
 PENDING_MAX = 2000  # at the end: all
 # The first letter of a key of the records file, which is followed by the client id as JSON.
 VALUES_KEY = "v"
+VISITS_KEY = "d"
 BEATS_A_SECOND = round(1 / BEAT_S)
 
 
@@ -103,12 +105,11 @@ class PresencePublisher:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Restores what the broker may have; call it before the first datagram is received."""
-        sessions = self._engine.sessions
         if self._queue.board is not None:
             self._queue.board.started_at = self._now()
         self._set_clock()
         self._restore_records()
-        self._queue.restore(lambda client_id: client_id in sessions)
+        self._queue.restore(self._is_known)
         self._loop = loop
         self._timer = loop.call_later(BEAT_S, self._on_timer, loop)
 
@@ -133,8 +134,13 @@ class PresencePublisher:
         """An effect of the engine in the past tense."""
         if type(effect) is StateChanged:
             board = self._queue.board
-            if board is not None and standing_in(effect.after) in OFFLINE:
-                board.departed(effect.client_id, effect.after, effect.peer, self._now())
+            if board is None:
+                return
+            client_id, before = effect.client_id, effect.before
+            if standing_in(effect.after) in OFFLINE:
+                board.departed(client_id, effect.after, effect.peer, self._now(), before)
+            elif effect.after is State.ACTIVE and before is State.CONNECTING:
+                board.came(client_id, self._now())
         elif type(effect) is UpstreamUp:
             self._refusal = None
             self._queue.connected()
@@ -150,11 +156,25 @@ class PresencePublisher:
 
     def _on_reading(self, reading: Reading) -> None:
         values = self._queue.values
-        if values is None or reading.client_id not in self._engine.sessions:
+        client_id = self._device_of(reading)
+        if values is None or client_id is None:
             return
-        values.receive(reading.client_id, reading.topic, reading.payload, reading.received_at)
+        values.receive(client_id, reading.topic, reading.payload, reading.received_at)
         if self._soon is None and self._loop is not None:
             self._soon = self._loop.call_later(SOON_S, self._on_soon, self._loop)
+
+    def _device_of(self, reading: Reading) -> ClientId | None:
+        """Of a sensor without a connection (QoS -1) its topic is all that is known."""
+        if reading.client_id != NOBODY:
+            return reading.client_id if self._is_known(reading.client_id) else None
+        client_id, board = ClientId(f"topic:{reading.topic}"), self._queue.board
+        if board is None or not board.received_without_connection(client_id, self._now()):
+            return None
+        return client_id
+
+    def _is_known(self, client_id: ClientId) -> bool:
+        board = self._queue.board
+        return client_id in self._engine.sessions or (board is not None and board.knows(client_id))
 
     # For status and metrics
 
@@ -250,11 +270,14 @@ class PresencePublisher:
         values, records = self._queue.values, self._records
         if values is None or records is None:
             return
-        now = self._now()
-        for key, row in records.load().items():
+        now, board = self._now(), self._queue.board
+        # In the order of the keys: a device without a session is known by its visits.
+        for key, row in sorted(records.load().items()):
             try:
                 kind, client_id = key[:1], ClientId(json.loads(key[1:]))
-                if kind == VALUES_KEY and client_id in self._engine.sessions:
+                if kind == VISITS_KEY and board is not None:
+                    board.restore(client_id, json.loads(row), now)
+                elif kind == VALUES_KEY and self._is_known(client_id):
                     values.restore(client_id, row, now)
                 else:
                     records.put(key, "")
@@ -269,6 +292,9 @@ class PresencePublisher:
             return is_under_way
         for client_id, row in values.take_rows():
             records.put(f"{VALUES_KEY}{json.dumps(client_id)}", row)
+        for client_id, visits in [] if self._queue.board is None else self._queue.board.take_rows():
+            text = json.dumps(visits) if visits else ""
+            records.put(f"{VISITS_KEY}{json.dumps(client_id)}", text)
         return records.flush(is_end=is_end) or is_under_way
 
     def _messages(self) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.end_to_end.on_air import DISCONNECT, Node, node, serving, story
+from tests.end_to_end.on_air import DISCONNECT, PUBLISH, Node, node, serving, story
 from tests.support.application import application
 from tests.support.hand_written_sensor import u16
 from tests.support.home_assistant import objections
@@ -89,6 +89,7 @@ async def test_values_outlive_a_gateway_that_is_killed(broker: Mosquitto, tmp_pa
             broker.kill()
             broker.start()
             gateway.start()
+            await asyncio.to_thread(gateway.wait_until_connected)
         async with application(broker, "tidegate/#") as client:
             await Listener(client).document(VALUES, **{"tank/senml": both})
 
@@ -109,6 +110,49 @@ async def test_a_pulse_reaches_home_assistant_whole(broker: Mosquitto, tmp_path:
 def doors(said: Listener) -> list[bool]:
     documents = [json.loads(payload) for topic, payload in said.messages if topic == VALUES]
     return [document["tank/senml"]["door"] for document in documents]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@story
+async def test_one_that_publishes_and_disconnects_at_once_appears_and_stays(
+    broker: Mosquitto, tmp_path: Path, clean: bool
+) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with application(broker, "#") as client:
+            said = Listener(client)
+            for value in (21.5, 22.5):
+                async with node(gateway.port, "tank") as sensor:
+                    await sensor.connect(clean=clean)
+                    await publishes(sensor, TEMPERATURE | {2: value})
+                    await sensor.leave()
+                await said.document(VALUES, **{"tank/senml": {"temperature": value}})
+            await announced_with(said, "temperature")
+            await said.document(CLIENT, state="disconnected", available=True)
+            await asyncio.to_thread(gateway.stop)
+            said.last.clear()
+            gateway.start()
+            await asyncio.to_thread(gateway.wait_until_connected)
+            await said.document(CLIENT, state="disconnected", available=True, last_seen=None)
+            await said.document(VALUES, **{"tank/senml": {"temperature": 22.5}})
+
+
+@story
+async def test_a_sensor_that_never_connects_appears_by_its_topic(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    config = f'{CONFIG}[qos_minus_one]\nallow = true\n[predefined_topics]\n"barn/door" = 7\n'
+    with serving(tmp_path, broker, config) as gateway:
+        async with (
+            application(broker, "tidegate/#") as client,
+            node(gateway.port, "") as sensor,
+        ):
+            said = Listener(client)
+            await sensor.say(PUBLISH, b"\x61" + u16(7) + u16(0) + b'{"open":true}')
+            values = "tidegate/under-test/values/topic:barn%2Fdoor"
+            await said.document(values, **{"barn/door": {"open": True}})
+            await said.document(
+                "tidegate/under-test/clients/topic:barn%2Fdoor", state="awake", available=True
+            )
 
 
 @story

@@ -143,15 +143,13 @@ def test_what_the_operator_hides_is_not_announced() -> None:
 
 
 def test_only_who_is_lost_or_has_left_is_unavailable() -> None:
-    """Home Assistant asks the gateway's state and the device's; the template names who is gone."""
+    """Home Assistant asks the gateway's state and the device's, which says who is gone."""
     said = announced(BATTERY)
     assert said["availability_mode"] == "all"
     state, device = said["availability"]
     assert state == {"topic": "site-7/tidegate/greenhouse/state"}
     assert device["topic"] == "site-7/tidegate/greenhouse/clients/kitchen-1"
-    for standing in Standing:
-        is_gone = f"'{standing.value}'" in device["value_template"]
-        assert is_gone is (standing in (Standing.LOST, Standing.DISCONNECTED)), standing
+    assert device["value_template"] == "{{ 'online' if value_json.available else 'offline' }}"
     assert "expire_after" not in json.dumps(said), "it would know nothing of sleep"
 
 

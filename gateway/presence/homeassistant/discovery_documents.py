@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.units import meaning_of
-from gateway.presence.standing import OFFLINE, Standing
+from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics, plain_name
 
 Entry = dict[str, object]
@@ -187,8 +187,7 @@ class DiscoveryDocuments:
         return {"topic": self.topics.state}
 
     def _is_there(self, client_id: str) -> Entry:
-        offline = ", ".join(f"'{each.value}'" for each in OFFLINE)
-        template = f"{{{{ 'offline' if value_json.state in [{offline}] else 'online' }}}}"
+        template = "{{ 'online' if value_json.available else 'offline' }}"
         return {"topic": self.topics.client(client_id), "value_template": template}
 
     @property
