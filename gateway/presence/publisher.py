@@ -290,6 +290,8 @@ class PresencePublisher:
         is_under_way = self._queue.flush()
         if values is None or records is None:
             return is_under_way
+        if not is_end and not records.is_ready:
+            return records.flush() or is_under_way
         for client_id, row in values.take_rows():
             records.put(f"{VALUES_KEY}{json.dumps(client_id)}", row)
         for client_id, visits in [] if self._queue.board is None else self._queue.board.take_rows():

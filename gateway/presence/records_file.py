@@ -73,11 +73,15 @@ class RecordsFile:
         if len(row) <= LINE_BYTES_MAX:
             self._lines[key] = row
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether what is put now would be written now."""
+        return self._now() >= self._next_at
+
     def flush(self, *, is_end: bool = False) -> bool:
         """Begin to write what waits, if it may be written now; whether something is on its way."""
         self._take_outcome()
-        may_write = is_end or self._now() >= self._next_at
-        if self._writing is None and self._lines and may_write:
+        if self._writing is None and self._lines and (is_end or self.is_ready):
             self._write()
             self._take_outcome()
         return self._writing is not None
