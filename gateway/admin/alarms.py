@@ -181,6 +181,12 @@ def _of_notices(notices: PresenceNumbers) -> Iterator[Alarm]:
             f"what was said on MQTT is not noted, {notices.error}: of devices that are forgotten "
             "while the broker is away something may stay there",
         )
+    if notices.left_out is not None:
+        yield (
+            AlarmName.VALUES_LEFT_OUT,
+            f"Home Assistant does not get all values, {notices.left_out}: raise the limit, or hide "
+            "values with [[home_assistant_value]]",
+        )
 
 
 def _of_log(numbers: Numbers) -> Iterator[Alarm]:

@@ -9,20 +9,46 @@ from socket import gethostname
 from gateway.config.settings import HomeAssistantValueSettings, HostPort, Settings
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
-from gateway.presence.homeassistant.announcements import Announcements, Values
+from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.overrides import ValueOptions
-from gateway.presence.latest import Latest
+from gateway.presence.last_values import NO_RULE, LastValues, ValueRule
+from gateway.presence.records_file import RecordsFile
+from gateway.presence.retained_ledger import in_thread
 from gateway.presence.topics import Topics
-from gateway.presence.values import found_in
 
 
-def announcements_of(settings: Settings, topics: Topics, latest: Latest) -> Announcements:
-    def values_of(client_id: ClientId) -> Values:
-        """The last values of a device on each topic; decoded when they are sent."""
-        return {each.topic: found_in(each.payload) for each in latest.of(client_id)}
+def announcements_of(settings: Settings, topics: Topics, values: LastValues) -> Announcements:
+    return Announcements(_documents(settings, topics), values.document)
 
-    return Announcements(_documents(settings, topics), values_of)
+
+def last_values_of(settings: Settings) -> LastValues:
+    rules = [
+        (
+            _options(each),
+            ValueRule(
+                hide=each.hide,
+                min_change=each.min_change,
+                expire_after_s=each.expire_after_s,
+                is_event=each.event,
+            ),
+        )
+        for each in settings.home_assistant_value
+    ]
+
+    def rule_of(client_id: ClientId, topic: str, name: str) -> ValueRule:
+        fitting = (rule for given, rule in rules if given.fits(client_id, topic, name))
+        return next(fitting, NO_RULE)
+
+    return LastValues(
+        values_max=settings.home_assistant.values_per_device_max,
+        characters_max=settings.home_assistant.text_characters_max,
+        rule_of=rule_of,
+    )
+
+
+def records_of(settings: Settings) -> RecordsFile:
+    return RecordsFile(settings.gateway.state_dir, in_thread)
 
 
 def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
@@ -39,7 +65,7 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
 
 def _options(chosen: HomeAssistantValueSettings) -> ValueOptions:
     """The keys have the names that they have in the file."""
-    return ValueOptions(**{each.name: getattr(chosen, each.name) for each in fields(chosen)})
+    return ValueOptions(**{each.name: getattr(chosen, each.name) for each in fields(ValueOptions)})
 
 
 def page_url(listen: HostPort | None) -> str | None:

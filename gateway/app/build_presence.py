@@ -11,6 +11,7 @@ from gateway.app.listeners import SensorLinks
 from gateway.app.shell import Shell
 from gateway.config.settings import Settings
 from gateway.core.engine import Engine
+from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
 from gateway.host.version import version
 from gateway.presence.availability import Availability
@@ -43,17 +44,26 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
     board = None
     if settings.presence.clients:
-        board = Availability(parts.engine.sessions, topics, _link_of(parts.links))
-    announcements = None
+        board = Availability(
+            parts.engine.sessions,
+            topics,
+            _link_of(parts.links),
+            visitors=frozenset(map(ClientId, settings.presence.visitors)),
+            visitor_available_s=settings.presence.visitor_available_s,
+        )
+    announcements, values, records = None, None, None
     if settings.home_assistant.enable and parts.sampler is not None:
-        from gateway.app.build_homeassistant import announcements_of
+        from gateway.app import build_homeassistant
 
-        announcements = announcements_of(settings, topics, parts.sampler.latest)
+        values = build_homeassistant.last_values_of(settings)
+        announcements = build_homeassistant.announcements_of(settings, topics, values)
+        records = build_homeassistant.records_of(settings)
     saying = PresenceQueue(
         topics,
         RetainedLedgerFile(settings.gateway.state_dir, in_thread),
         board=board,
         announcements=announcements,
+        values=values,
         stats=lambda: statistics(parts.snapshot, parts.event_log, board),
         stats_s=settings.presence.stats_s,
         will_delay_s=settings.upstream.will_delay_s,
@@ -65,6 +75,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         messages_per_s_max=settings.presence.messages_per_s_max,
         birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
         slow=parts.shell.slow,
+        records=records,
     )
     if announcements is not None and parts.sampler is not None:
         publisher.listen_to(parts.sampler.latest)

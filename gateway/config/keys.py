@@ -416,6 +416,13 @@ PRESENCE = Table(
     Key("messages_per_s_max", Integer(1, 10_000),
         "Most messages a second of this kind; what is not said yet waits, what changes meanwhile "
         "is said once", "10 kB/s; 10,000 devices are told to a broker that knows nothing in 200 s"),
+    Key("visitors", Texts(LISTED_MAX, CLIENT_ID),
+        "Client ids of sensors that stay available for visitor_available_s after they have "
+        "disconnected or are lost, in place of a time that is learnt from their habit",
+        "habits are learnt", example='["tank", "letter-box"]'),
+    Key("visitor_available_s", Integer(0, 31_536_000),
+        "How long a sensor that connects, publishes and disconnects at once stays available, "
+        "until its habit is known", "many report once a day"),
 ))
 
 HOME_ASSISTANT = Table(
@@ -432,6 +439,12 @@ HOME_ASSISTANT = Table(
         "the configuration of a gateway or its devices: discovery_prefix/*/tidegate_*; it is "
         "refused otherwise, also while enable is false",
         "a sensor could remove or change the entities of others"),
+    Key("values_per_device_max", Integer(1, 1024),
+        "Values of one device; those that are hidden have as many places of their own. What is "
+        "left out is logged once, and is an alarm", "more than most devices have"),
+    Key("text_characters_max", Integer(16, 255),
+        "Characters of a text; a longer one is cut, which is logged once, and is an alarm",
+        "the longest state that Home Assistant takes"),
 ))
 
 HOME_ASSISTANT_VALUE = Table(
@@ -461,8 +474,6 @@ HOME_ASSISTANT_VALUE = Table(
         example='"diagnostic"'),
     Key("enabled_by_default", Boolean(), "Whether it is there until somebody enables it",
         default="as entity_category", example="true"),
-    Key("expire_after_s", Integer(1, 31_536_000), "So long after its last value it becomes "
-        "unavailable, whatever its device does", default="with its device alone", example="7200"),
     Key("options", Texts(ENUM_OPTIONS_MAX, Text(1, 255)), "The texts that it can be; needs "
         'device_class = "enum", or none', default="any text", example='["idle", "running"]'),
     Key("payload_on", Text(1, 255), "The text or number that means on, of a binary sensor",
@@ -470,6 +481,15 @@ HOME_ASSISTANT_VALUE = Table(
     Key("payload_off", Text(1, 255), "The same for off", default="0, false, off, no, closed and "
         "the like", example='"dry"'),
     Key("hide", Boolean(), "Do not announce it", "all values are wanted"),
+    Key("min_change", Number(0, 1e9),
+        "Publish the number again only when it has changed by so much, or another value of its "
+        "reading is due", "each reading is published, at most one a second", example="0.5"),
+    Key("expire_after_s", Integer(0, 31_536_000),
+        "It is unknown when it did not come for so long; 0: by its own rhythm, if it has one",
+        "a value that comes when it changes stays true", example="3600"),
+    Key("event", Boolean(),
+        "Each time that it comes is an event, such as a button that was pressed; texts named "
+        "action, button, click or event are events in any case", "most values are states"),
 ))
 
 ADMIN = Table("admin", "Health, metrics and the status page over HTTP",

@@ -211,6 +211,8 @@ class PresenceSettings:
     clients: bool = True
     stats_s: int = 60
     messages_per_s_max: int = 50
+    visitors: tuple[str, ...] = ()
+    visitor_available_s: int = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,8 @@ class HomeAssistantSettings:
     discovery_prefix: str = "homeassistant"
     birth_topic: str = "homeassistant/status"
     sensors_may_configure: bool = False
+    values_per_device_max: int = 64
+    text_characters_max: int = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,11 +240,13 @@ class HomeAssistantValueSettings:
     icon: str | None = None
     entity_category: Literal["none", "diagnostic"] | None = None
     enabled_by_default: bool | None = None
-    expire_after_s: int | None = None
     options: tuple[str, ...] | None = None
     payload_on: str | None = None
     payload_off: str | None = None
     hide: bool = False
+    min_change: float = 0.0
+    expire_after_s: int = 0
+    event: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

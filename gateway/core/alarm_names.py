@@ -48,6 +48,7 @@ class AlarmName(Enum):
     BIRTH_REFUSED = "birth_refused"
     ANNOUNCEMENT_REFUSED = "announcement_refused"
     PRESENCE_NOT_NOTED = "presence_not_noted"
+    VALUES_LEFT_OUT = "values_left_out"
     LOG_NOT_READ = "log_not_read"
     DRAIN_PAUSED = "drain_paused"
     PERMIT_OPEN = "permit_open"

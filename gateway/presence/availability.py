@@ -15,8 +15,16 @@ Rule 3: a message is made when it is sent, not when it is due, and a device is d
 Rule 4: a new connection makes everything due again: the broker may have lost what it retained.
 Rule 5: what is forgotten here is cleared at the broker. A device without a session (clean) is
         published as lost or disconnected for `DEPARTED_S`, then forgotten.
+Rule 6: a client that connects, publishes and disconnects within `VISIT_S_MAX` is a visitor, and
+        available until it should have come again: for `visitor_available_s`, and once its habit
+        is known, for three of its usual gaps, or one and a half of the longest in some days. So is
+        one that is lost as often as it comes. One that was here for longer has left when it
+        disconnects. `visitors` have `visitor_available_s` whatever their habit is.
+Rule 7: a sensor without any connection (QoS -1) is awake while it keeps its habit, then lost.
 
 Limits: one entry for each session, and `DEPARTED_MAX` of devices without one; the oldest gives way.
+`VISITORS_MAX` habits; the one that came the longest ago is forgotten. `CONNECTIONLESS_MAX` sensors
+without a connection; further ones are not published.
 A round takes at most `ROUND_SCANS` scans. The caller decides how many messages are sent.
 """
 
@@ -24,7 +32,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import inf
+from typing import Any
 
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
@@ -34,6 +44,7 @@ from gateway.presence.standing import (
     ASLEEP,
     OFFLINE,
     SLEEPS,
+    Rhythm,
     Standing,
     is_overdue,
     standing_in,
@@ -47,6 +58,14 @@ REFRESH_S = 60.0
 AGAIN_S = 6 * 3600.0
 DEPARTED_S = 7 * 24 * 3600.0
 DEPARTED_MAX = 1000
+VISIT_S_MAX = 120.0
+# From CONNECT to the end of the tolerance of a client that is lost as it always is.
+LOST_VISIT_S_MAX = 600.0
+VISITOR_AVAILABLE_S = 24 * 3600.0
+PEAK_S = 4 * 24 * 3600.0  # the longest gap of as long, and twice as long, is remembered
+BURST_S = 10.0  # what comes without a connection within that is one visit
+VISITORS_MAX = 10_000
+CONNECTIONLESS_MAX = 256
 
 _ABSENT = (Standing.OVERDUE, *OFFLINE)  # no set: to hash a member costs more than to find it here
 # Rule 1
@@ -56,15 +75,85 @@ _REFRESH = 2
 _QUEUED = object()  # noted of a session whose client is due for the first time
 
 
+class _Visitor:
+    """When a client comes, as far as it goes again at once."""
+
+    __slots__ = (
+        "gaps",
+        "is_over",
+        "is_short",
+        "is_visit",
+        "peak",
+        "peak_at",
+        "peak_before",
+        "visit_at",
+    )
+
+    def __init__(self, visit_at: float) -> None:
+        self.visit_at = visit_at
+        self.gaps = Rhythm()
+        self.peak = 0.0
+        self.peak_before = 0.0
+        self.peak_at = visit_at
+        self.is_short = False  # the last visit was one
+        self.is_visit = False  # and ended with DISCONNECT
+        self.is_over = False  # it did not come again in time, as was published
+
+    def come(self, now: float) -> None:
+        gap = now - self.visit_at
+        self.gaps.note(gap)
+        if now - self.peak_at > PEAK_S:
+            self.peak_before, self.peak, self.peak_at = self.peak, 0.0, now
+        self.peak = max(self.peak, gap)
+        self.visit_at = now
+        self.is_short = self.is_visit = self.is_over = False
+
+    def leave(self, now: float, *, was_here: bool, is_lost: bool) -> None:
+        """`was_here`: it did not sleep."""
+        stay_s_max = LOST_VISIT_S_MAX if is_lost else VISIT_S_MAX
+        self.is_short = was_here and now - self.visit_at <= stay_s_max
+        self.is_visit = self.is_short and not is_lost
+
+    def until(self, first_s: float) -> float:
+        """When it is to be believed gone, if it does not come again."""
+        usual = self.gaps.usual()
+        if self.is_over or not self.is_short:
+            return -inf
+        if usual is None:
+            return self.visit_at + first_s if self.is_visit else -inf
+        longest = max(self.peak, self.peak_before)
+        return self.visit_at + max(3 * usual, 1.5 * longest) + REFRESH_S
+
+    def row(self, state: str, link: str) -> tuple[object, ...]:
+        ago_s = self.peak_at - self.visit_at
+        peaks = (self.peak, self.peak_before, ago_s)
+        return (state, link, self.gaps.gaps, peaks, self.is_short, self.is_visit, self.is_over)
+
+
 class _Published:
     """What was published of a device: 100,000 of them are 9 MiB."""
 
-    __slots__ = ("check_at", "connection", "last_received_at", "standing", "state", "valid_until")
+    __slots__ = (
+        "check_at",
+        "connection",
+        "is_available",
+        "last_received_at",
+        "standing",
+        "state",
+        "valid_until",
+    )
 
     def __init__(
-        self, *, device: Device, session: Session | None, now: float, connection: int
+        self,
+        *,
+        device: Device,
+        session: Session | None,
+        now: float,
+        connection: int,
+        available_until: float,
     ) -> None:
         self.standing = device.standing
+        self.is_available = device.is_available
         self.connection = connection
         self.state = None if session is None else session.state
         self.last_received_at = 0.0 if session is None else session.last_received_at
@@ -76,6 +165,8 @@ class _Published:
         due_at = None if session is None else session.due_at
         if due_at is not None and device.standing is not Standing.OVERDUE:
             self.check_at = min(due_at, self.check_at)
+        if now < available_until:
+            self.check_at = min(available_until, self.check_at)
 
 
 class Availability:
@@ -84,6 +175,9 @@ class Availability:
         sessions: Mapping[ClientId, Session],
         topics: Topics,
         link_of: Callable[[Peer], str],
+        *,
+        visitors: frozenset[ClientId] = frozenset(),
+        visitor_available_s: float = VISITOR_AVAILABLE_S,
     ) -> None:
         self.unix_s_at_zero = 0.0
         self.started_at = 0.0  # before that the gateway did not run, and received nothing
@@ -97,6 +191,12 @@ class Availability:
         self._connection = 0
         self._round: list[Session] = []
         self._tally: Counter[Standing] = Counter()
+        self._always_visitors = visitors
+        self._visitor_available_s = visitor_available_s
+        self._visitors: OrderedDict[ClientId, _Visitor] = OrderedDict()
+        self._left_at: dict[ClientId, float] = {}  # of those in `visitors`
+        self._connectionless: dict[ClientId, float] = {}  # when they were received last
+        self._unsaved: dict[ClientId, None] = {}  # visitors
 
     # From the connection
 
@@ -108,8 +208,22 @@ class Availability:
 
     # From the engine's events
 
-    def departed(self, client_id: ClientId, state: State, peer: Peer | None, now: float) -> None:
+    def departed(
+        self,
+        client_id: ClientId,
+        state: State,
+        peer: Peer | None,
+        now: float,
+        before: State = State.ACTIVE,
+    ) -> None:
         """A device is lost or has disconnected; recorded if it has no session any more."""
+        visitor = self._visitors.get(client_id)
+        if visitor is not None:
+            was_here = before is not SLEEPS and before is not State.AWAKE
+            visitor.leave(now, was_here=was_here, is_lost=state is State.LOST)
+            self._unsaved[client_id] = None
+        if client_id in self._always_visitors:
+            self._left_at[client_id] = now
         if client_id in self._sessions:
             return
         link = "" if peer is None else self._link_of(peer)
@@ -122,6 +236,96 @@ class Availability:
         if len(self._departed) > DEPARTED_MAX:
             self._departed.popitem(last=False)
         self._due[_URGENT][client_id] = None
+
+    def came(self, client_id: ClientId, now: float) -> None:
+        """A client has connected, and was not connected before."""
+        visitor = self._visitors.pop(client_id, None)
+        if visitor is None:
+            visitor = _Visitor(now)
+            if len(self._visitors) >= VISITORS_MAX:
+                self._forget_visitor(next(iter(self._visitors)))
+        else:
+            visitor.come(now)
+        self._visitors[client_id] = visitor
+
+    def received_without_connection(self, client_id: ClientId, now: float) -> bool:
+        """Rule 7. False where there are too many."""
+        if client_id not in self._connectionless:
+            if len(self._connectionless) >= CONNECTIONLESS_MAX or client_id in self._sessions:
+                return False
+            self._due[_NEW][client_id] = None
+        self._connectionless[client_id] = now
+        visitor = self._visitors.get(client_id)
+        if visitor is None or now - visitor.visit_at >= BURST_S:
+            self.came(client_id, now)
+            self._visitors[client_id].leave(now, was_here=True, is_lost=False)
+            self._unsaved[client_id] = None
+        published = self._published.get(client_id)
+        if published is not None and not published.is_available:
+            self._due[_URGENT][client_id] = None
+        elif published is not None and now >= published.valid_until:
+            self._due[_REFRESH][client_id] = None
+        return True
+
+    def forget(self, client_id: ClientId) -> None:
+        """What is known of it without a session."""
+        self._connectionless.pop(client_id, None)
+        self._left_at.pop(client_id, None)
+        self._departed.pop(client_id, None)
+        self._forget_visitor(client_id)
+
+    def _forget_visitor(self, client_id: ClientId) -> None:
+        if self._visitors.pop(client_id, None) is not None:
+            self._unsaved[client_id] = None
+
+    # Over restarts
+
+    def knows(self, client_id: ClientId) -> bool:
+        """Whether it is published though it has no session."""
+        return client_id in self._departed or client_id in self._connectionless
+
+    def take_rows(self) -> list[tuple[ClientId, tuple[object, ...]]]:
+        """Visitors that have come or gone since the last call; an empty row of one that is
+        forgotten.
+        """
+        rows = [(client_id, self._row(client_id)) for client_id in self._unsaved]
+        self._unsaved.clear()
+        return rows
+
+    def _row(self, client_id: ClientId) -> tuple[object, ...]:
+        visitor = self._visitors.get(client_id)
+        if visitor is None:
+            return ()
+        departed = self._departed.get(client_id)
+        if client_id in self._connectionless:
+            return visitor.row("", "")
+        if departed is None:
+            return visitor.row("session", "")
+        return visitor.row(departed[0].standing.value, departed[0].link)
+
+    def restore(self, client_id: ClientId, row: list[Any], now: float) -> None:
+        """It has its full time again: that it did not come while we were down proves nothing.
+
+        Raises ValueError or TypeError for what is no row of ours.
+        """
+        state, link, gaps, (peak, peak_before, ago_s), is_short, is_visit, is_over = row
+        visitor = _Visitor(now)
+        visitor.gaps = Rhythm([float(gap) for gap in gaps])
+        visitor.peak, visitor.peak_before = float(peak), float(peak_before)
+        visitor.peak_at = now + float(ago_s)
+        visitor.is_short, visitor.is_visit = bool(is_short), bool(is_visit)
+        visitor.is_over = bool(is_over)
+        if state == "":
+            self._connectionless[client_id] = now
+        elif client_id not in self._sessions:
+            device = Device(
+                client_id=client_id,
+                standing=Standing(state),
+                link=str(link),
+                last_received_at=None,
+            )
+            self._departed[client_id] = (device, now)
+        self._visitors[client_id] = visitor
 
     # For status and metrics
 
@@ -193,15 +397,22 @@ class Availability:
     # Scanning
 
     def _begin_round(self, now: float) -> None:
-        while self._departed:
-            client_id, (_, left_at) = next(iter(self._departed.items()))
-            if now - left_at < DEPARTED_S:
-                break
-            del self._departed[client_id]
+        for client_id, (_, left_at) in list(self._departed.items()):
+            if now >= max(left_at + DEPARTED_S, self._available_until(client_id)):
+                self.forget(client_id)
+        for client_id, received_at in list(self._connectionless.items()):
+            if now >= max(received_at + DEPARTED_S, self._available_until(client_id)):
+                self.forget(client_id)
         sessions = self._sessions
-        for client_id in self._published:
-            if client_id not in sessions and client_id not in self._departed:
+        for client_id, published in self._published.items():
+            if client_id in sessions:
+                continue
+            if not self.knows(client_id) or now > published.check_at:
                 self._due[_URGENT][client_id] = None
+        for client_id in (*self._departed, *self._connectionless):
+            published_before = self._published.get(client_id)
+            if published_before is None or published_before.connection != self._connection:
+                self._due[_REFRESH][client_id] = None
         self._round = list(sessions.values())[::-1]
 
     def _check(self, client_id: ClientId, now: float) -> Standing | None:
@@ -215,6 +426,8 @@ class Availability:
         elif published.standing is not standing:
             is_change = published.standing in _ABSENT or standing in _ABSENT
             self._due[_URGENT if is_change else _REFRESH][client_id] = None
+        elif published.is_available is not self._is_available(client_id, standing, now):
+            self._due[_URGENT][client_id] = None
         elif published.connection != self._connection:
             self._due[_URGENT if standing in _ABSENT else _REFRESH][client_id] = None
         elif now >= published.valid_until and (
@@ -236,8 +449,16 @@ class Availability:
         is_first = client_id not in self._published
         session = self._sessions.get(client_id)
         published = self._published[client_id] = _Published(
-            device=device, session=session, now=now, connection=self._connection
+            device=device,
+            session=session,
+            now=now,
+            connection=self._connection,
+            available_until=self._available_until(client_id),
         )
+        visitor = self._visitors.get(client_id)
+        if visitor is not None and not device.is_available and not visitor.is_over:
+            visitor.is_over = True
+            self._unsaved[client_id] = None
         if session is not None:
             session.noted = published
         payload = device_json(device, self.unix_s_at_zero)
@@ -247,7 +468,33 @@ class Availability:
         session = self._sessions.get(client_id)
         if session is not None:
             self._departed.pop(client_id, None)
-            link = self._link_of(session.peer)
-            return device_of(session, standing_of(session, now), link, self.started_at)
-        departed = self._departed.get(client_id)
-        return None if departed is None else departed[0]
+            self._connectionless.pop(client_id, None)
+            standing, link = standing_of(session, now), self._link_of(session.peer)
+            device = device_of(session, standing, link, self.started_at)
+        elif client_id in self._connectionless:
+            received_at = self._connectionless[client_id]
+            is_here = now < self._available_until(client_id)
+            device = Device(
+                client_id=client_id,
+                standing=Standing.AWAKE if is_here else Standing.LOST,
+                link="",
+                last_received_at=received_at if received_at > self.started_at else None,
+            )
+        elif client_id in self._departed:
+            device, _ = self._departed[client_id]
+        else:
+            return None
+        is_available = self._is_available(client_id, device.standing, now)
+        return replace(device, is_available=is_available)
+
+    # Rule 6
+
+    def _is_available(self, client_id: ClientId, standing: Standing, now: float) -> bool:
+        return standing not in OFFLINE or now < self._available_until(client_id)
+
+    def _available_until(self, client_id: ClientId) -> float:
+        """Of one that is away."""
+        if client_id in self._always_visitors:
+            return self._left_at.get(client_id, self.started_at) + self._visitor_available_s
+        visitor = self._visitors.get(client_id)
+        return -inf if visitor is None else visitor.until(self._visitor_available_s)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from gateway.core.state_records import ClientId
 from gateway.presence.values import Value
 
-VALUES_OF_ONE_MAX = 32
+VALUES_OF_ONE_MAX = 2048  # more than home_assistant.values_per_device_max can be
 UNIT_CHANGES_MAX = 3
 # In place of a unit: that of no unit.
 UNIT_MIXED = "mixed"

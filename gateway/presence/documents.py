@@ -24,7 +24,8 @@ class RetainedMessage:
     """A retained message; without a payload the broker forgets what it retains there.
 
     `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
-    since the start. `values` and `components`: those that an announcement has.
+    since the start. `values` and `components`: those that an announcement has. `retain`: False of
+    an event.
     """
 
     topic: str
@@ -33,6 +34,7 @@ class RetainedMessage:
     is_first: bool = False
     values: tuple[KnownValue, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
+    retain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Device:
     last_received_at: float | None
     until: float | None = None  # when it has announced its next message
     lost_at: float | None = None  # when its tolerance is used up
+    is_available: bool = True  # it is here, asleep, or away as it always is
 
 
 def device_of(session: Session, standing: Standing, link: str, started_at: float) -> Device:
@@ -83,6 +86,7 @@ def device_json(device: Device, unix_s_at_zero: float) -> bytes:
             "lost_at": shown(device.lost_at),
             "last_seen": shown(device.last_received_at),
             "link": device.link,
+            "available": device.is_available,
         }
     )
 

@@ -61,8 +61,7 @@ class Series:
 
 class Latest:
     def __init__(self) -> None:
-        # Called with the values of each reading that was decoded.
-        self.on_decoded: Callable[[Series, list[Value]], None] | None = None
+        self.on_reading: Callable[[Reading], None] | None = None  # called with each reading
         self._series: dict[tuple[ClientId, str], Series] = {}
         self._of_client: dict[ClientId, list[Series]] = {}
         self._fresh: dict[Series, None] = {}
@@ -80,6 +79,8 @@ class Latest:
             one_series.retain = reading.retain
             one_series.count += 1
             self._fresh[one_series] = None
+        if self.on_reading is not None:
+            self.on_reading(reading)
 
     def _add(self, key: tuple[ClientId, str]) -> Series | None:
         client_id, topic = key
@@ -99,10 +100,7 @@ class Latest:
         """Once a second."""
         for one_series in list(islice(self._fresh, DECODED_MAX)):
             del self._fresh[one_series]
-            values = found_in(one_series.payload)
-            one_series.add(values)
-            if self.on_decoded is not None:
-                self.on_decoded(one_series, values)
+            one_series.add(found_in(one_series.payload))
         if self._is_full:
             self._is_full = False
             oldest = nsmallest(SERIES_MAX // GIVE_WAY, self._series.values(), key=_received_at)

@@ -12,8 +12,8 @@ class PresenceNumbers:
     `devices`: those whose presence is published; `announced`: those that are announced to Home
     Assistant in this connection. None where that is off. `waiting`: messages that are due.
     `refusal`: the broker's, of the subscription to Home Assistant's birth message;
-    `announcement_refusal`: of an announcement in this connection. `error`: why
-    what was published is not recorded on disk.
+    `announcement_refusal`: of an announcement in this connection. `error`: why what was published
+    is not recorded on disk. `left_out`: values that a limit keeps from Home Assistant.
     """
 
     topic: str = ""
@@ -23,3 +23,4 @@ class PresenceNumbers:
     refusal: str | None = None
     announcement_refusal: str | None = None
     error: str | None = None
+    left_out: str | None = None

@@ -1,9 +1,10 @@
 """All that the gateway publishes about itself and its devices, in order.
 
-Order: the gateway itself; announcements of a previous run that are not wanted any more; changes of
-devices that matter to a person; Home Assistant's announcements; then, in turn, values, states that
-go on, and what else a previous run left at the broker. Each connection begins with everything,
-because the broker may have lost what it retained. The publisher decides how much is sent.
+Order: the gateway itself; announcements of a previous run that are not wanted any more; values that
+changed and may change again before they would have their turn; changes of devices that matter to a
+person; Home Assistant's announcements; then, in turn, values, states that go on, and what else a
+previous run left at the broker. Each connection begins with everything, because the broker may have
+lost what it retained. The publisher decides how much is sent.
 
 Limits: those of the availability, the announcements and the ledger.
 """
@@ -23,6 +24,7 @@ from gateway.presence.topics import Topics, is_announcement
 
 if TYPE_CHECKING:
     from gateway.presence.homeassistant.announcements import Announcements
+    from gateway.presence.last_values import LastValues
 
 STATE_AGAIN_S = 300.0
 # After a connection began, and after the delay of the will: a broker may publish the will of the
@@ -56,12 +58,14 @@ class PresenceQueue:
         *,
         board: Availability | None,
         announcements: Announcements | None,
+        values: LastValues | None = None,
         stats: Callable[[], Mapping[str, object]],
         stats_s: float,
         will_delay_s: float,
     ) -> None:
         self.board = board
         self.announcements = announcements
+        self.values = values
         self._topics = topics
         self._ledger = ledger
         self._stats, self._stats_s = stats, stats_s
@@ -141,6 +145,8 @@ class PresenceQueue:
         """Whether the next message should not wait."""
         if self._clearing or self._gateway_messages:
             return True
+        if self.values is not None and self.values.has_changes:
+            return True
         return self.board is not None and self.board.is_urgent
 
     def numbers(self) -> PresenceNumbers:
@@ -151,6 +157,7 @@ class PresenceQueue:
             announced=None if announcements is None else announcements.announced,
             waiting=self.waiting,
             error=self._ledger.error,
+            left_out=None if self.values is None else self.values.left_out,
         )
 
     # Time
@@ -175,10 +182,23 @@ class PresenceQueue:
 
     def next(self, now: float) -> RetainedMessage | None:
         """The next message; None when everything is sent."""
-        message = self._next(now)
-        if message is not None and message.client_id is not None:
-            self._record(message)
-        return message
+        return self._recorded(self._next(now))
+
+    def next_value_change(self, now: float) -> RetainedMessage | None:
+        """The next change of a value that is to be published by itself."""
+        return self._recorded(self._next_value_change(now))
+
+    def _next_value_change(self, now: float) -> RetainedMessage | None:
+        values, announcements = self.values, self.announcements
+        if values is None or announcements is None:
+            return None
+        while (change := values.next_change(now)) is not None:
+            client_id = change.client_id
+            if change.is_event:
+                return RetainedMessage(self._topics.events(client_id), change.payload, retain=False)
+            if announcements.is_announced(client_id):  # else it follows the announcement
+                return RetainedMessage(self._topics.values(client_id), change.payload, client_id)
+        return None
 
     def flush(self) -> bool:
         """Write what was sent for the first time to the ledger; whether that is still under way."""
@@ -191,6 +211,9 @@ class PresenceQueue:
         if self._stale_announcements:
             topic, _ = self._stale_announcements.popitem(last=False)
             return RetainedMessage(topic, b"", ClientId(""))
+        message = self._next_value_change(now)
+        if message is not None:
+            return message
         message = None if self.board is None else self.board.next_change(now)
         if message is not None:
             return self._device_message(message)
@@ -223,15 +246,21 @@ class PresenceQueue:
     def _device_message(self, message: RetainedMessage) -> RetainedMessage:
         """Its presence; where that is cleared, its announcement is cleared before."""
         client_id = message.client_id
-        if self.announcements is None or client_id is None:
+        if self.announcements is None or self.values is None or client_id is None:
             return message
         if message.payload:
             self.announcements.presence_published(client_id)
             return message
+        self.values.forget(client_id)
         self._clearing.extend([*self.announcements.forget(client_id), message])
         return self._clearing.popleft()
 
     # The ledger
+
+    def _recorded(self, message: RetainedMessage | None) -> RetainedMessage | None:
+        if message is not None and message.client_id is not None:
+            self._record(message)
+        return message
 
     def _record(self, message: RetainedMessage) -> None:
         topic, client_id = message.topic, message.client_id

@@ -1,4 +1,6 @@
-"""The state of a client as it is published: asleep, overdue, lost and so on."""
+"""The state of a client as it is published, such as asleep or lost, and the rhythm of what comes
+from it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,44 @@ class Standing(Enum):
     OVERDUE = "overdue"  # its keep-alive or sleep time is over, its tolerance is not used up yet
     LOST = "lost"
     DISCONNECTED = "disconnected"  # it sent DISCONNECT
+
+
+# Of a rhythm: how many gaps it remembers, and how many make one.
+GAPS_MAX = 8
+GAPS_MIN = 3
+
+
+class Rhythm:
+    """How regularly something comes: the last `GAPS_MAX` gaps between its times, in any unit. The
+    longest of them does not count, once there are enough: an outage is no habit.
+    """
+
+    __slots__ = ("gaps",)
+
+    def __init__(self, gaps: list[float] | None = None) -> None:
+        self.gaps: list[float] = [] if gaps is None else gaps[-GAPS_MAX:]
+
+    def note(self, gap: float) -> None:
+        if len(self.gaps) >= GAPS_MAX:
+            del self.gaps[0]
+        self.gaps.append(gap)
+
+    def usual(self) -> float | None:
+        """The longest usual gap; None until that is known."""
+        count = len(self.gaps)
+        if count < GAPS_MIN:
+            return None
+        return sorted(self.gaps)[-1 if count == GAPS_MIN else -2]
+
+    def regular(self, slack: float) -> float | None:
+        """The longest usual gap of what comes regularly: none of the usual ones is longer than
+        twice the median and `slack`. None of anything else, such as what comes when it changes.
+        """
+        if len(self.gaps) < GAPS_MAX:
+            return None
+        ordered = sorted(self.gaps)
+        longest = ordered[-2]
+        return longest if longest <= 2 * ordered[GAPS_MAX // 2] + slack else None
 
 
 OFFLINE = (Standing.LOST, Standing.DISCONNECTED)

@@ -24,8 +24,12 @@ class Topics:
         return f"{self.base}/clients/{level(client_id)}"
 
     def values(self, client_id: str) -> str:
-        """The values of the client's readings as JSON, for consumers that cannot read SenML."""
+        """The client's last values as JSON, for consumers that cannot read SenML."""
         return f"{self.base}/values/{level(client_id)}"
+
+    def events(self, client_id: str) -> str:
+        """What happened there, such as a button that was pressed, as JSON; not retained."""
+        return f"{self.base}/events/{level(client_id)}"
 
 
 def level(text: str) -> str:

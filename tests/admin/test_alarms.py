@@ -44,6 +44,12 @@ QUIET: Numbers = replace(
 )
 
 
+def test_values_that_a_limit_keeps_from_home_assistant_are_an_alarm() -> None:
+    notices = PresenceNumbers(left_out="'tank' on 't': more than 64 values")
+    (told,) = alarms(replace(QUIET, notices=notices), news())
+    assert "more than 64 values: raise the limit" in told
+
+
 def test_a_good_day_has_no_alarms() -> None:
     told = news()
     told.record(Dropped(Reason.MALFORMED))

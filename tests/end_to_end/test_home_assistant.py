@@ -17,7 +17,7 @@ import pytest
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.scripted_client import u16
-from tests.end_to_end.on_air import DISCONNECT, Node, node, serving, story
+from tests.end_to_end.on_air import DISCONNECT, PUBLISH, Node, node, serving, story
 from tests.support.application import application
 from tests.support.home_assistant import objections
 from tests.support.notices import Listener
@@ -66,12 +66,93 @@ async def test_a_device_is_announced_with_what_its_readings_show(
 ) -> None:
     with serving(tmp_path, broker, CONFIG) as gateway:
         async with heard_once(broker, gateway) as (said, sensor):
-            assert said.json(VALUES) == {"tank/senml": {"temperature": 21.5}}
+            assert said.json(VALUES)["tank/senml"] == {"temperature": 21.5}
             await publishes(sensor, TEMPERATURE | {2: 22.5}, BATTERY)
             await announced_with(said, "temperature", "battery")
             await said.document(VALUES, **{"tank/senml": {"temperature": 22.5, "battery": 87}})
             for topic in (TANK, GATEWAY):
                 assert objections("homeassistant", topic, said.last[topic]) == []
+
+
+@story
+async def test_values_outlive_a_gateway_that_is_killed(broker: Mosquitto, tmp_path: Path) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with heard_once(broker, gateway) as (said, sensor):
+            await publishes(sensor, BATTERY)
+            both = {"temperature": 21.5, "battery": 87}
+            await said.document(VALUES, **{"tank/senml": both})
+            await sensor.ask(DISCONNECT, u16(600), DISCONNECT)
+            written = tmp_path / "state" / "announced.values.jsonl"
+            while b"battery" not in (written.read_bytes() if written.exists() else b""):
+                await said.count(len(said.messages) + 1)  # statistics, or another
+            await asyncio.to_thread(gateway.kill)
+            broker.kill()
+            broker.start()
+            gateway.start()
+            await asyncio.to_thread(gateway.wait_until_connected)
+        async with application(broker, "tidegate/#") as client:
+            await Listener(client).document(VALUES, **{"tank/senml": both})
+
+
+@story
+async def test_a_pulse_reaches_home_assistant_whole(broker: Mosquitto, tmp_path: Path) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with heard_once(broker, gateway) as (said, sensor):
+            await publishes(sensor, {0: "door", 4: False})
+            await announced_with(said, "door")
+            await said.until(lambda: b'"door":false' in said.last[VALUES])
+            said.messages.clear()
+            for door in (True, False):
+                await publishes(sensor, {0: "door", 4: door})
+            await said.until(lambda: doors(said)[:2] == [True, False])
+
+
+def doors(said: Listener) -> list[bool]:
+    documents = [json.loads(payload) for topic, payload in said.messages if topic == VALUES]
+    return [document["tank/senml"]["door"] for document in documents]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@story
+async def test_one_that_publishes_and_disconnects_at_once_appears_and_stays(
+    broker: Mosquitto, tmp_path: Path, clean: bool
+) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with application(broker, "#") as client:
+            said = Listener(client)
+            for value in (21.5, 22.5):
+                async with node(gateway.port, "tank") as sensor:
+                    await sensor.connect(clean=clean)
+                    await publishes(sensor, TEMPERATURE | {2: value})
+                    await sensor.leave()
+                await said.document(VALUES, **{"tank/senml": {"temperature": value}})
+            await announced_with(said, "temperature")
+            await said.document(CLIENT, state="disconnected", available=True)
+            await asyncio.to_thread(gateway.stop)
+            said.last.clear()
+            gateway.start()
+            await asyncio.to_thread(gateway.wait_until_connected)
+            await said.document(CLIENT, state="disconnected", available=True, last_seen=None)
+            await said.document(VALUES, **{"tank/senml": {"temperature": 22.5}})
+
+
+@story
+async def test_a_sensor_that_never_connects_appears_by_its_topic(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    config = f'{CONFIG}[qos_minus_one]\nallow = true\n[predefined_topics]\n"barn/door" = 7\n'
+    with serving(tmp_path, broker, config) as gateway:
+        async with (
+            application(broker, "tidegate/#") as client,
+            node(gateway.port, "") as sensor,
+        ):
+            said = Listener(client)
+            await sensor.say(PUBLISH, b"\x61" + u16(7) + u16(0) + b'{"open":true}')
+            values = "tidegate/under-test/values/topic:barn%2Fdoor"
+            await said.document(values, **{"barn/door": {"open": True}})
+            await said.document(
+                "tidegate/under-test/clients/topic:barn%2Fdoor", state="awake", available=True
+            )
 
 
 @story

@@ -10,7 +10,7 @@ from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.frames import Connect, Disconnect, Pingreq
-from gateway.presence.availability import Availability
+from gateway.presence.availability import VISITOR_AVAILABLE_S, Availability
 from gateway.presence.documents import RetainedMessage
 from gateway.presence.topics import Topics
 
@@ -22,9 +22,19 @@ NONE = PredefinedTopics.of({})
 class Fleet:
     """A board and its sessions, by client id."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        visitors: frozenset[ClientId] = frozenset(),
+        visitor_available_s: float = VISITOR_AVAILABLE_S,
+    ) -> None:
         self.sessions: dict[ClientId, Session] = {}
-        self.board = Availability(self.sessions, TOPICS, lambda peer: f"udp{peer.link}")
+        self.board = Availability(
+            self.sessions,
+            TOPICS,
+            lambda peer: f"udp{peer.link}",
+            visitors=visitors,
+            visitor_available_s=visitor_available_s,
+        )
         self.board.connected()
 
     def awake(self, name: str, now: float, keep_alive_s: int = 60) -> Session:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
+from gateway.frames import Disconnect
 from gateway.presence.availability import (
     AGAIN_S,
+    CONNECTIONLESS_MAX,
     DEPARTED_MAX,
     DEPARTED_S,
     REFRESH_S,
     ROUND_SCANS,
     SLICE_MIN,
+    VISIT_S_MAX,
+    VISITOR_AVAILABLE_S,
+    VISITORS_MAX,
 )
 from gateway.presence.topics import Topics, level, plain_name
 from tests.presence.devices import Fleet
@@ -31,6 +38,7 @@ def test_a_device_is_said_once_while_nothing_changes() -> None:
         "lost_at": "1970-01-01T00:11:10Z",
         "last_seen": "1970-01-01T00:00:10Z",
         "link": "udp0",
+        "available": True,
     }
     for now in range(11, 600, 10):
         assert fleet.said(float(now)) == []
@@ -114,7 +122,7 @@ def test_one_without_a_session_to_come_back_to_is_lost_for_a_week_then_forgotten
     del fleet.sessions[ClientId("tank")]
     fleet.board.departed(ClientId("tank"), State.LOST, Peer(0, b"tank"), 10.0)
     assert fleet.states(10.0) == {"tank": "lost"}
-    assert fleet.said(10.0 + DEPARTED_S - 1) == []
+    assert fleet.states(10.0 + DEPARTED_S - 1) == {"tank": "lost"}, "once in some hours"
     (message,) = fleet.said(11.0 + DEPARTED_S)
     assert message.payload == b""
 
@@ -201,6 +209,198 @@ def test_a_session_in_place_of_another_is_seen() -> None:
     del fleet.sessions[ClientId("tank")]
     fleet.awake("tank", 1.0)
     assert fleet.states(1.0) == {"tank": "awake"}
+
+
+# Visitors
+
+
+def visit(fleet: Fleet, now: float, stay_s: float = 0.1, name: str = "tank") -> None:
+    """A client connects, and disconnects at once: its session is gone with that."""
+    client_id = ClientId(name)
+    fleet.awake(name, now)
+    fleet.board.came(client_id, now)
+    del fleet.sessions[client_id]
+    fleet.board.departed(client_id, State.DISCONNECTED, Peer(0, b""), now + stay_s)
+
+
+def is_available(fleet: Fleet, now: float) -> bool | None:
+    """As it is published; None while nothing is."""
+    found = [document["available"] for document in fleet.documents(now)]
+    return found[-1] if found else None
+
+
+def test_one_that_visits_is_available_a_day_until_its_habit_is_known() -> None:
+    fleet = Fleet()
+    visit(fleet, 0.0)
+    (said,) = fleet.documents(1.0)
+    assert (said["state"], said["available"]) == ("disconnected", True)
+    assert is_available(fleet, VISITOR_AVAILABLE_S - 1) is not False
+    assert is_available(fleet, VISITOR_AVAILABLE_S + 1) is False
+    assert is_available(fleet, VISITOR_AVAILABLE_S + 60) is None, "once"
+
+
+def test_one_that_keeps_its_habit_is_never_unavailable_and_one_that_does_not_soon_is() -> None:
+    fleet = Fleet()
+    found: set[bool | None] = set()
+    for number in range(100):
+        visit(fleet, 600.0 * number)
+        found |= {is_available(fleet, 600.0 * number + part) for part in (1, 300, 599)}
+    assert found <= {True, None}
+    last = 600.0 * 99
+    assert is_available(fleet, last + 3 * 600) is None
+    assert is_available(fleet, last + 3 * 600 + REFRESH_S + 1) is False
+    visit(fleet, last + 5000)
+    assert is_available(fleet, last + 5001) is True
+
+
+def test_a_night_without_visits_is_a_habit_as_well() -> None:
+    fleet = Fleet()
+    now, found = 0.0, set()
+    for day in range(12):
+        for _ in range(96):
+            visit(fleet, now)
+            found.add(is_available(fleet, now + 1))
+            now += 600.0
+        for _ in range(8):
+            now += 3600.0
+            found.add(is_available(fleet, now))
+        if day == 0:
+            found.clear()  # of the first one nothing is known
+    assert found <= {True, None}
+
+
+def test_one_that_was_here_for_long_has_left_when_it_disconnects() -> None:
+    fleet = Fleet()
+    visit(fleet, 0.0, stay_s=VISIT_S_MAX + 1)
+    assert is_available(fleet, VISIT_S_MAX + 2) is False
+
+
+def test_one_with_a_session_visits_as_well() -> None:
+    fleet = Fleet()
+    session = fleet.awake("tank", 0.0)
+    fleet.board.came(ClientId("tank"), 0.0)
+    session.receive(Disconnect(None), 0.1)
+    fleet.board.departed(ClientId("tank"), State.DISCONNECTED, None, 0.1)
+    assert is_available(fleet, 1.0) is True
+    assert is_available(fleet, VISITOR_AVAILABLE_S - 1) is not False
+    assert is_available(fleet, VISITOR_AVAILABLE_S + 1) is False
+
+
+def test_one_that_is_lost_as_often_as_it_comes_is_available_once_that_is_known() -> None:
+    fleet = Fleet()
+    client_id = ClientId("tank")
+    found: list[bool | None] = []
+    for number in range(6):
+        now = 1000.0 * number
+        fleet.awake("tank", now)
+        fleet.board.came(client_id, now)
+        fleet.documents(now)
+        del fleet.sessions[client_id]
+        fleet.board.departed(client_id, State.LOST, None, now + 90)
+        found.append(is_available(fleet, now + 91))
+    assert found == [False, False, False, True, True, True]
+    fleet.board.came(client_id, 6000.0)
+    fleet.board.departed(client_id, State.LOST, None, 6090.0, State.ASLEEP)
+    assert is_available(fleet, 6091.0) is False, "it said when it would come"
+
+
+def test_the_operator_says_who_visits() -> None:
+    fleet = Fleet(visitors=frozenset({ClientId("tank")}), visitor_available_s=100.0)
+    visit(fleet, 0.0, stay_s=1000.0)
+    assert is_available(fleet, 1001.0) is True
+    assert is_available(fleet, 1101.0) is False
+
+
+def test_habits_are_bounded() -> None:
+    fleet = Fleet()
+    for number in range(VISITORS_MAX + 1):
+        fleet.board.came(ClientId(f"s{number}"), 0.0)
+    rows = dict(fleet.board.take_rows())
+    assert rows == {ClientId("s0"): ()}, "the oldest gives way"
+    fleet.board.departed(ClientId("s0"), State.DISCONNECTED, None, 1.0)
+    assert fleet.documents(2.0)[0]["available"] is False
+
+
+def test_a_sensor_without_a_connection_is_awake_while_it_keeps_its_habit() -> None:
+    fleet = Fleet()
+    door = ClientId("topic:door")
+    for number in range(6):
+        for burst_s in (0.0, 0.5):
+            assert fleet.board.received_without_connection(door, 1000.0 * number + burst_s)
+        assert fleet.states(1000.0 * number + 1) == {door: "awake"}
+        assert fleet.states(1000.0 * number + 1) == {}
+    assert fleet.states(5000.0 + 3 * 1000 + REFRESH_S + 1) == {door: "lost"}
+    fleet.board.received_without_connection(door, 9000.0)
+    assert fleet.states(9000.1) == {door: "awake"}
+    fleet.board.connected()
+    assert fleet.states(9000.2) == {door: "awake"}, "a new connection"
+    assert fleet.states(8999.0 + DEPARTED_S) == {door: "lost"}
+    (cleared,) = fleet.said(9001.0 + DEPARTED_S)
+    assert (cleared.client_id, cleared.payload) == (door, b"")
+
+
+def test_sensors_without_a_connection_are_bounded() -> None:
+    fleet = Fleet()
+    fleet.asleep("topic:tank", 0.0)
+    assert not fleet.board.received_without_connection(ClientId("topic:tank"), 1.0)
+    for number in range(CONNECTIONLESS_MAX):
+        assert fleet.board.received_without_connection(ClientId(f"topic:{number}"), 1.0)
+    assert not fleet.board.received_without_connection(ClientId("topic:x"), 1.0)
+    fleet.asleep("topic:1", 2.0)
+    assert fleet.states(2.0)["topic:1"] == "asleep", "it has connected"
+
+
+def restarted(fleet: Fleet) -> Fleet:
+    other = Fleet()
+    other.board.started_at = 5.0
+    for client_id, row in fleet.board.take_rows():
+        if row:
+            other.board.restore(client_id, json.loads(json.dumps(row)), 5.0)
+    return other
+
+
+def test_habits_are_known_after_a_restart() -> None:
+    fleet = Fleet()
+    door = ClientId("topic:door")
+    for number in range(6):
+        visit(fleet, 600.0 * number)
+        fleet.board.received_without_connection(door, 600.0 * number)
+    assert len(fleet.documents(3001.0)) == 2
+    other = restarted(fleet)
+    assert other.board.knows(door)
+    documents = {each["client"]: each for each in other.documents(6.0)}
+    assert documents["tank"]["state"] == "disconnected"
+    assert documents["topic:door"]["state"] == "awake"
+    assert {each["available"] for each in documents.values()} == {True}
+    assert {each["last_seen"] for each in documents.values()} == {None}
+    assert is_available(other, 5.0 + 3 * 600) is None
+    assert is_available(other, 6.0 + 3 * 600 + REFRESH_S) is False
+
+
+def test_one_that_was_gone_is_gone_after_a_restart() -> None:
+    fleet = Fleet()
+    visit(fleet, 0.0)
+    assert is_available(fleet, VISITOR_AVAILABLE_S + 1) is False
+    other = restarted(fleet)
+    assert is_available(other, 6.0) is False
+    for _ in range(2):
+        fleet.board.forget(ClientId("tank"))
+    assert dict(fleet.board.take_rows()) == {ClientId("tank"): ()}
+    assert [message.payload for message in fleet.said(VISITOR_AVAILABLE_S + 2)] == [b""]
+
+
+def test_a_visitor_with_a_session_is_none_without_it_after_a_restart() -> None:
+    fleet = Fleet()
+    fleet.awake("tank", 0.0)
+    fleet.board.came(ClientId("tank"), 0.0)
+    fleet.board.departed(ClientId("tank"), State.DISCONNECTED, None, 0.1)
+    ((client_id, row),) = fleet.board.take_rows()
+    other = Fleet()
+    with pytest.raises(ValueError, match="session"):
+        other.board.restore(client_id, list(row), 5.0)
+    other.awake("tank", 0.0)
+    other.board.restore(client_id, list(row), 5.0)
+    assert is_available(other, 6.0) is True
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("waskgf"), st.integers(0, 90))))

@@ -149,15 +149,14 @@ def test_what_the_operator_hides_is_not_announced() -> None:
 
 
 def test_only_who_is_lost_or_has_left_is_unavailable() -> None:
-    """Home Assistant asks the gateway's state and the device's; the template names who is gone."""
+    """Home Assistant asks the gateway's state and the device's, which says who is gone."""
     said = announced(BATTERY)
     assert said["availability_mode"] == "all"
     state, device = said["availability"]
     assert state == {"topic": "site-7/tidegate/greenhouse/state"}
     assert device["topic"] == "site-7/tidegate/greenhouse/clients/kitchen-1"
-    for standing in Standing:
-        is_gone = f"'{standing.value}'" in device["value_template"]
-        assert is_gone is (standing in (Standing.LOST, Standing.DISCONNECTED)), standing
+    template = "{{ 'online' if value_json is defined and value_json.available else 'offline' }}"
+    assert device["value_template"] == template, "it bears an empty payload"
     assert "expire_after" not in json.dumps(said), "it would know nothing of sleep"
 
 
@@ -254,12 +253,10 @@ def test_the_operator_has_the_last_word_on_how_it_is_shown() -> None:
         client="kitchen-*",
         precision=1,
         icon="mdi:molecule-co2",
-        expire_after_s=7200,
     )
     found = entity(known("co2"), options)
     assert found["suggested_display_precision"] == 1
     assert found["icon"] == "mdi:molecule-co2"
-    assert found["expire_after"] == 7200
     assert "icon" not in entity(known("co2"), ValueOptions("co2", topic="+", icon="mdi:no"))
 
 

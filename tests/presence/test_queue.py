@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import mqtt5
 import pytest
@@ -19,7 +21,7 @@ from gateway.core.effects import (
 from gateway.core.engine import EngineOptions
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
-from gateway.core.values import Peer
+from gateway.core.values import Peer, Reading
 from gateway.presence.availability import Availability
 from gateway.presence.catalogue import (
     ABSENT_READINGS,
@@ -31,12 +33,21 @@ from gateway.presence.catalogue import (
     Catalogue,
     Kind,
 )
-from gateway.presence.homeassistant.announcements import Announcements, Values
+from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.overrides import ValueOptions
+from gateway.presence.last_values import LastValues
+from gateway.presence.latest import Latest
 from gateway.presence.numbers import PresenceNumbers
-from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, PresencePublisher
+from gateway.presence.publisher import (
+    BEAT_S,
+    DECODED_MAX,
+    WHILE_READINGS_WAIT,
+    PresencePublisher,
+)
 from gateway.presence.queue import STATE_AGAIN_S, STATE_SOON_S, PresenceQueue
+from gateway.presence.records_file import FILE as VALUES_FILE
+from gateway.presence.records_file import RecordsFile
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
 from gateway.presence.topics import Topics, is_announcement
 from gateway.presence.values import Value
@@ -48,7 +59,7 @@ PER_S = 40
 WILL_DELAY_S = 10
 BIRTH = "homeassistant/status"
 TANK = ClientId("tank")
-CLIENT, VALUES = TOPICS.client("tank"), TOPICS.values("tank")
+CLIENT, VALUES, EVENTS = TOPICS.client("tank"), TOPICS.values("tank"), TOPICS.events("tank")
 ANNOUNCED = "homeassistant/device/tidegate_greenhouse_2ftank/config"
 
 
@@ -68,17 +79,18 @@ class House:
         self.at = 0.0
         for name in devices:
             self.enter(name)
-        self.readings: dict[str, Values] = {}
+        self.values = LastValues(values_max=64, characters_max=255)
         sessions = self.bench.engine.sessions
         topics = Topics("", gateway)
         board = Availability(sessions, topics, lambda _peer: "udp0")
         documents = DiscoveryDocuments(topics, "homeassistant", gateway, "1", options)
-        announcements = Announcements(documents, lambda each: self.readings.get(each, {}))
+        announcements = Announcements(documents, self.values.document)
         self.saying = PresenceQueue(
             topics,
             RetainedLedgerFile(folder),
             board=board,
             announcements=announcements if announces else None,
+            values=self.values if announces else None,
             stats=lambda: {"uptime_s": 1},
             stats_s=60,
             will_delay_s=WILL_DELAY_S,
@@ -88,8 +100,13 @@ class House:
             saying=self.saying,
             perform=self.bench.ask,
             messages_per_s_max=PER_S,
+            clock=lambda: self.at,
             birth=(BIRTH,),
+            records=RecordsFile(folder),
         )
+        self.latest = Latest()
+        self.publisher.listen_to(self.latest)
+        self.publisher._restore_records()
         self.saying.restore(lambda client_id: client_id in sessions)
         self.connected()
 
@@ -103,12 +120,12 @@ class House:
         self.bench.engine.sessions[ClientId(name)] = session
         return session
 
-    def hears(self, name: str, value: float | str | bool) -> None:
-        values = [Value("level", value, "m")]
-        self.readings[name] = {"tank/level": values}
-        announcements = self.saying.announcements
-        assert announcements is not None
-        announcements.received(ClientId(name), "tank/level", values)
+    def hears(self, name: str, value: float | str | bool | None, key: str = "level") -> None:
+        payload = json.dumps(
+            [{"n": key, "u": "m", "vb" if isinstance(value, bool) else "v": value}]
+        )
+        client_id, topic = ClientId(name), "tank/level"
+        self.latest.receive(Reading(client_id, topic, payload.encode(), 1, False, 0, 0, self.at))
 
     def beat(self, times: int = 1) -> list[tuple[str, bytes]]:
         self.bench.seen()
@@ -117,12 +134,38 @@ class House:
             self.publisher.beat(self.at)
         said = self.bench.seen_of(mqtt5.PublishPacket)
         for each in said:
-            assert each.retain
+            assert each.retain is ("/events/" not in each.topic)
             assert int(each.qos) == is_announcement(each.topic)
         return [(each.topic, each.payload) for each in said]
 
     def topics(self, times: int = 1) -> list[str]:
         return [topic for topic, _ in self.beat(times)]
+
+
+class Loop:
+    """What the publisher asks of its loop."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, Callable[..., None], tuple[object, ...]]] = []
+
+    def call_later(self, delay_s: float, callback: Callable[..., None], *given: object) -> Loop:
+        self.asked.append((delay_s, callback, given))
+        return self
+
+    def cancel(self) -> None:
+        """As the handle of a timer."""
+
+    def run(self, within_s: float) -> None:
+        """Those that are due so soon, once."""
+        due = [each for each in self.asked if each[0] <= within_s]
+        self.asked = [each for each in self.asked if each not in due]
+        for _, callback, given in due:
+            callback(*given)
+
+
+def documents(said: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """Of the tank's values."""
+    return [json.loads(payload) for topic, payload in said if topic == VALUES and payload]
 
 
 def lines(folder: Path) -> list[list[object]]:
@@ -289,9 +332,10 @@ def test_values_are_said_once_however_often_they_came(tmp_path: Path) -> None:
     house.beat(8)
     for value in range(100):
         house.hears("tank", float(value))
+    house.values.decode(100)
     said = house.beat(8)
-    assert (VALUES, b'{"tank/level":{"level":99.0}}') in said
-    assert [topic for topic, _ in said].count(VALUES) == 1
+    (document,) = documents(said)
+    assert document["tank/level"] == {"level": 99}
 
 
 def test_values_of_a_device_that_is_not_announced_yet_follow_its_announcement(
@@ -299,9 +343,14 @@ def test_values_of_a_device_that_is_not_announced_yet_follow_its_announcement(
 ) -> None:
     house = House(tmp_path)
     house.hears("tank", 1.0)
-    assert VALUES not in house.topics(8)
+    assert VALUES not in house.topics(8), "it has no session"
     house.enter("tank")
+    for door in (False, True):
+        house.hears("tank", door, "door")
+    house.values.decode(9)
+    assert house.saying.is_urgent
     topics = house.topics(8)
+    assert topics.count(VALUES) == 1
     assert topics.index(ANNOUNCED) < topics.index(VALUES)
 
 
@@ -354,6 +403,107 @@ def test_an_operator_clears_what_is_there_of_one_without_a_session(
     house.publisher.clear(TANK)
     expected = [ANNOUNCED, VALUES, CLIENT] if announces else [CLIENT]
     assert house.beat(8) == [(topic, b"") for topic in expected]
+
+
+# Values
+
+
+def test_values_are_merged_and_known_after_a_kill(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", 1.0)
+    house.hears("tank", 2.0, "battery")
+    house.beat(8)
+    after = House(tmp_path, "tank")
+    (document,) = documents(after.beat(12))
+    assert document["tank/level"] == {"level": 1, "battery": 2}
+    other = House(tmp_path)
+    assert documents(other.beat(12)) == [], "its session is gone"
+
+
+def test_rows_that_are_none_of_ours_are_passed_over(tmp_path: Path) -> None:
+    rows = ('v"tank"\t{"a":1}', 'v"tank"\t[1]', "vtank\t{}", 'x"tank"\t{}', 'v"tank"\t{"a":[')
+    (tmp_path / VALUES_FILE).write_text("".join(f"{row}\n" for row in rows))
+    house = House(tmp_path, "tank")
+    house.hears("tank", 1.0)
+    assert documents(house.beat(12))[-1]["tank/level"] == {"level": 1}
+
+
+def test_a_pulse_is_published_whole_and_at_once(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", False, "door")
+    house.beat(8)
+    loop = Loop()
+    house.publisher._loop = cast(asyncio.AbstractEventLoop, loop)
+    for door in (True, False):
+        house.hears("tank", door, "door")
+    assert len(loop.asked) == 1
+    house.bench.seen()
+    loop.run(within_s=0.05)
+    said = house.bench.seen_of(mqtt5.PublishPacket)
+    assert [json.loads(each.payload)["tank/level"]["door"] for each in said] == [True, False]
+    assert {(each.topic, each.retain) for each in said} == {(VALUES, True)}
+
+
+def test_readings_in_a_flood_are_decoded_a_few_at_a_time(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    loop = Loop()
+    house.publisher._loop = cast(asyncio.AbstractEventLoop, loop)
+    for number in range(DECODED_MAX + 1):
+        house.hears("tank", float(number))
+    loop.run(within_s=0.05)
+    assert house.values.has_pending
+    loop.run(within_s=0.05)
+    assert not house.values.has_pending
+    assert loop.asked == []
+
+
+def test_changes_wait_while_the_broker_takes_nothing_and_for_the_pace(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", False, "door")
+    house.beat(8)
+    house.bench.engine.congested()
+    house.hears("tank", True, "door")
+    assert house.beat(4) == []
+    house.bench.engine.uncongested(house.bench.at)
+    assert [each["tank/level"]["door"] for each in documents(house.beat(8))] == [True, True]
+    for number in range(10 * PER_S):
+        house.hears("tank", number % 2 == 0, "door")
+    assert len(house.topics(4)) <= 2 * PER_S
+
+
+def test_an_event_is_not_retained(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.beat(8)
+    payload = b'{"action":"single"}'
+    for _ in range(2):
+        house.latest.receive(Reading(TANK, "tank/button", payload, 1, False, 0, 0, house.at))
+    said = house.beat(2)
+    assert [json.loads(payload)["event_type"] for topic, payload in said if topic == EVENTS] == [
+        "single"
+    ] * 2
+
+
+def test_a_value_that_becomes_unknown_is_published_as_null(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", 1.0)
+    house.beat(8)
+    house.hears("tank", None)
+    assert documents(house.beat(8))[0]["tank/level"] == {"level": None}
+
+
+def test_what_is_left_out_is_logged_and_counted(tmp_path: Path, log: Log) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    payload = json.dumps({f"n{number}": 1 for number in range(65)}).encode()
+    house.latest.receive(Reading(TANK, "tank/many", payload, 1, False, 0, 0, house.at))
+    house.beat(4)
+    assert "more than 64 values" in str(house.publisher.numbers().left_out)
 
 
 # What is written down
@@ -425,7 +575,7 @@ def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Lo
 
 def test_a_device_that_names_without_end_is_announced_with_a_stated_number() -> None:
     catalogue = Catalogue()
-    for number in range(1000):
+    for number in range(VALUES_OF_ONE_MAX + 1):
         catalogue.learn(TANK, "t", [Value(f"v{number}", 1.0)])
     assert len(catalogue.of(TANK)) == VALUES_OF_ONE_MAX
 

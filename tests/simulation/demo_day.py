@@ -30,17 +30,16 @@ from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.core.effects import Effect
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
-from gateway.core.state_records import ClientId
 from gateway.presence.availability import Availability
-from gateway.presence.homeassistant.announcements import Announcements, Values
+from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.last_values import LastValues
 from gateway.presence.latest import Latest
 from gateway.presence.publisher import BEAT_S, PresencePublisher
 from gateway.presence.queue import PresenceQueue
 from gateway.presence.retained_ledger import RetainedLedgerFile
 from gateway.presence.sampler import Sampler
 from gateway.presence.topics import Topics
-from gateway.presence.values import found_in
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.gateway_host import GatewayHost
@@ -127,16 +126,15 @@ class DemoDay:
         engine = self._host.engine
         sampler = Sampler(engine, Latest(), hears_all=True)
 
-        def values_of(client_id: ClientId) -> Values:
-            return {each.topic: found_in(each.payload) for each in sampler.latest.of(client_id)}
-
+        values = LastValues(values_max=64, characters_max=255)
         topics = Topics("", "demo")
         announcer = DiscoveryDocuments(topics, "homeassistant", "demo", "1")
         saying = PresenceQueue(
             topics,
             RetainedLedgerFile(folder),
             board=Availability(engine.sessions, topics, lambda _peer: "udp0"),
-            announcements=Announcements(announcer, values_of),
+            announcements=Announcements(announcer, values.document),
+            values=values,
             stats=lambda: {"at": self._time()},
             stats_s=60,
             will_delay_s=10,

@@ -126,7 +126,9 @@ def _measured(measured: Measured) -> str:
 def _plain(value: float | str | bool) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, float) else printable(value)
+    if isinstance(value, str):
+        return printable(value)
+    return str(value) if isinstance(value, int) else f"{value:.10g}"
 
 
 def as_json(reading: Reading) -> dict[str, Any]:

@@ -297,22 +297,24 @@ class MqttSession:
             answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
 
-    def say(self, topic: str, payload: bytes, *, wants_answer: bool = False) -> list[Output]:
-        """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
+    def say(
+        self, topic: str, payload: bytes, *, retain: bool = True, wants_answer: bool = False
+    ) -> list[Output]:
+        """Something of the gateway's own; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         `wants_answer`: at QoS 1 where there is a place in the window and all is well between the
         broker and us, so that a refusal is heard of. It is not sent again.
         """
         if self.phase is not Phase.UP or self._is_own_blocked(topic):
             return []
-        message = self._retained(topic, payload)
+        message = self._own(topic, payload, retain=retain)
         more_bytes = PACKET_ID_BYTES if wants_answer else 0
         if len(message.packet) + more_bytes > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
         if wants_answer and not self.caution.is_on:
             packet_id = self.publisher.in_flight.take_own_id(topic)
             if packet_id:
-                message = self._retained(topic, payload, packet_id)
+                message = self._own(topic, payload, packet_id, retain=retain)
         self.said += 1
         self.caution.sent_unread()
         return [message, *self._own_alone(topic)]
@@ -585,16 +587,18 @@ class MqttSession:
 
     def _presence(self, word: bytes) -> Transmit:
         """At QoS 0: the connection itself is its guarantee."""
-        return self._retained(self._options.presence_topic, word)
+        return self._own(self._options.presence_topic, word)
 
-    def _retained(self, topic: str, payload: bytes, packet_id: int = 0) -> Transmit:
+    def _own(
+        self, topic: str, payload: bytes, packet_id: int = 0, *, retain: bool = True
+    ) -> Transmit:
         """At QoS 1 under a packet id, else at QoS 0."""
         packet = mqtt5.PublishPacket(
             topic,
             payload,
             qos=mqtt5.QoS.AT_LEAST_ONCE if packet_id else mqtt5.QoS.AT_MOST_ONCE,
             packet_id=packet_id or None,
-            retain=self._retain_presence,
+            retain=retain and self._retain_presence,
             user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())

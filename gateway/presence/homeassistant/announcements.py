@@ -16,25 +16,24 @@ what the operator has set and a value cannot have, each once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
-from gateway.presence.documents import RetainedMessage, as_json
+from gateway.presence.documents import RetainedMessage
 from gateway.presence.entries import LedgerEntry
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.entities import Entry
 from gateway.presence.values import Value
 
 LOGGED_MAX = 1000
-# The values of a device, by the topic of its reading.
-Values = Mapping[str, Sequence[Value]]
 
 
 class Announcements:
     def __init__(
-        self, documents: DiscoveryDocuments, values_of: Callable[[ClientId], Values]
+        self, documents: DiscoveryDocuments, values_of: Callable[[ClientId], bytes]
     ) -> None:
+        """`values_of`: the document of a device's last values; empty without any."""
         self._documents = documents
         self._values_of = values_of
         self._catalogue = Catalogue()
@@ -108,6 +107,10 @@ class Announcements:
         if self._catalogue.learn(client_id, topic, values, at) and client_id in self._announced:
             self._to_announce[client_id] = None
 
+    def is_announced(self, client_id: ClientId) -> bool:
+        """In this connection."""
+        return client_id in self._announced
+
     # For status and metrics
 
     @property
@@ -168,12 +171,8 @@ class Announcements:
     def next_values(self) -> RetainedMessage | None:
         while self._values_due:
             client_id, _ = self._values_due.popitem(last=False)
-            values = self._values_of(client_id)
-            document = {
-                topic: {each.name: each.value for each in received}
-                for topic, received in values.items()
-            }
+            document = self._values_of(client_id)
             if document and client_id in self._announced:
                 topic = self._documents.topics.values(client_id)
-                return RetainedMessage(topic, as_json(document), client_id)
+                return RetainedMessage(topic, document, client_id)
         return None

@@ -3,8 +3,8 @@
 Home Assistant cannot read SenML in CBOR, so values come from `tidegate/<name>/values/<id>`, where
 the gateway publishes them as JSON. Availability comes from the device's presence: one that sleeps,
 or is overdue within its tolerance, is available; one that is lost is not, and none is while the
-gateway itself is offline. `expire_after` is used only where the operator asks for it: it would make
-a sleeper unavailable, as it does not know how long the device sleeps.
+gateway itself is offline. `expire_after` is not used: it would make a sleeper unavailable, as it
+does not know how long the device sleeps. A value that expires is null in the gateway's document.
 
 A device's id has the name that the gateway had when it was announced first (`keep_id`): in Home
 Assistant another id is another device, without its names and history.
@@ -23,7 +23,7 @@ from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
 from gateway.presence.homeassistant.overrides import ValueOptions
-from gateway.presence.standing import OFFLINE, Standing
+from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics, plain_name
 
 MANUFACTURER = "Tidegate"
@@ -206,11 +206,7 @@ class DiscoveryDocuments:
         return {"topic": self.topics.state}
 
     def _is_there(self, client_id: str) -> Entry:
-        offline = ", ".join(f"'{each.value}'" for each in OFFLINE)
-        template = (
-            "{{ 'offline' if value_json is not defined or "
-            f"value_json.state in [{offline}] else 'online' }}}}"
-        )
+        template = "{{ 'online' if value_json is defined and value_json.available else 'offline' }}"
         return {"topic": self.topics.client(client_id), "value_template": template}
 
     @property

@@ -201,7 +201,7 @@ def _add_common(entry: Entry, chosen: ValueOptions, words: str) -> None:
         enabled = False
     if enabled is not None:
         entry["enabled_by_default"] = enabled
-    entry |= _given(icon=chosen.icon, expire_after=chosen.expire_after_s)
+    entry |= _given(icon=chosen.icon)
 
 
 def _given(**members: object) -> Entry:

@@ -26,7 +26,6 @@ class ValueOptions:
     icon: str | None = None
     entity_category: str | None = None
     enabled_by_default: bool | None = None
-    expire_after_s: int | None = None
     options: Sequence[str] | None = None
     payload_on: str | None = None
     payload_off: str | None = None
