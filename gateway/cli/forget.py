@@ -16,7 +16,7 @@ admin.password_file, from --password-file, or as you type it.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EPILOG
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
     add_source_arguments(parser)
     parser.add_argument("client", metavar="CLIENT", help="its client id")
     parser.add_argument(
