@@ -11,6 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +21,11 @@ import pytest
 from gateway.host import compiled
 from gateway.host.compiled import LIST, PACKAGE, SUFFIX, Form, digest, folder_of, list_text, use
 from tests.support.ci_scripts import ci_script
+
+# While tests are collected: once distutils is loaded from Python's own library, setuptools, which
+# .ci/compile.py needs, refuses to be loaded.
+with suppress(ImportError):
+    import_module("setuptools")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIBRARY = "0123__mypyc"

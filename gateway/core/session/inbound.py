@@ -153,13 +153,7 @@ class Inbound:
     # From the session
 
     def rest(self, now: float) -> None:
-        """Give back what is outdated, and what dictionaries keep free for a next entry: sleepers
-        are many, and for long.
-
-        A plain copy would be as large as the dictionary ever was.
-        """
-        if self._unacknowledged is not None:
-            self._unacknowledged = dict(self._unacknowledged.items())
+        """Give back what is outdated: sleepers are many, and for long."""
         if self.recent is not None:
             self.recent = self.recent.at(now)
 

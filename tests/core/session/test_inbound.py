@@ -473,3 +473,12 @@ def test_an_id_that_is_used_again_is_the_youngest(qos: int, remembered_max: int)
     assert client.reads(b"after", 2, qos, dup=True, at=1.0) == []
     assert client.reads(b"before", 4, qos, dup=True, at=1.0) == []
     assert len(client.reads(b"before", 3, qos, dup=True, at=1.0)) == 1
+
+
+def test_a_sleeper_keeps_no_recent_reading_that_is_outdated() -> None:
+    client = connected()
+    client.settles(client.reads(b"21.5", 1, 1)[0])
+    client.sleeps(at=1.0)
+    assert client.session.inbound.recent is not None
+    client.sleeps(at=COPY_S + 1.0)
+    assert client.session.inbound.recent is None
