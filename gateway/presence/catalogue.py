@@ -15,7 +15,7 @@ that have a session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -115,13 +115,19 @@ class Catalogue:
         return [] if device is None else list(device.known.values())
 
     def learn(
-        self, client_id: ClientId, topic: str, values: Iterable[Value], at: float = 0.0
+        self,
+        client_id: ClientId,
+        topic: str,
+        values: Sequence[Value],
+        at: float = 0.0,
+        unknown: Iterable[str] = (),
     ) -> bool:
-        """Whether anything is another than before. `at`: when the reading came, in seconds."""
+        """Whether anything is another than before. `at`: when the reading came, in seconds;
+        `unknown`: names that came as null.
+        """
         device = self._of.setdefault(client_id, _Device())
-        listed = list(values)
-        news = [device.learn(topic, each) for each in listed]
-        is_less = device.forget_absent(topic, (each.name for each in listed), at)
+        news = [device.learn(topic, each) for each in values]
+        is_less = device.forget_absent(topic, (*(each.name for each in values), *unknown), at)
         return any(news) or is_less
 
     def restore(self, known: Mapping[ClientId, Iterable[KnownValue]]) -> None:

@@ -85,6 +85,17 @@ class Change(NamedTuple):
     is_event: bool = False
 
 
+class Received(NamedTuple):
+    """What came of a device on a topic: the last value of each name, and the names that came as
+    null alone.
+    """
+
+    client_id: ClientId
+    topic: str
+    values: list[Value]
+    unknown: list[str]
+
+
 class _LastValue:
     __slots__ = ("at", "count", "published", "readings", "rule", "unit", "value")
 
@@ -137,9 +148,9 @@ class LastValues:
         self._rule_of = rule_of
         self._devices: dict[ClientId, _Device] = {}
         self._pending: deque[tuple[ClientId, str, bytes, float]] = deque()
-        # By device and topic: what came since the last time, and where that is to be published.
-        self._received: dict[tuple[ClientId, str], dict[str, Value]] = {}
-        self._fresh: dict[tuple[ClientId, str], None] = {}
+        # By device and topic: what came since the last time.
+        self._received: dict[tuple[ClientId, str], dict[str, Value | None]] = {}
+        self._fresh: dict[ClientId, None] = {}  # those to be published
         self.has_new = False  # whether any of the fresh ones was not known before
         self._changes: deque[Change] = deque()
         self._unsaved: dict[ClientId, None] = {}
@@ -174,15 +185,26 @@ class LastValues:
         for client_id, topic, name in list(self._timed):
             last = self._devices[client_id].topics[topic].values[name]
             if last.value is not None and now - last.at > last.rule.expire_after_s:
-                self._unknown(client_id, topic, last)
+                self._unknown(client_id, last)
 
-    def take_fresh(self) -> list[tuple[ClientId, str, list[Value]]]:
-        """By device and topic, all values that came since the last time, where they are to be
-        published; none where all of it is that one is unknown.
-        """
-        fresh = [(*each, list(self._received.pop(each, {}).values())) for each in self._fresh]
-        self._fresh.clear()
+    def take_received(self) -> list[Received]:
+        """What came since the last time, but for what is hidden."""
+        received = [
+            Received(
+                *each,
+                [value for value in found.values() if value is not None],
+                [name for name, value in found.items() if value is None],
+            )
+            for each, found in self._received.items()
+        ]
+        self._received.clear()
         self.has_new = False
+        return received
+
+    def take_fresh(self) -> list[ClientId]:
+        """Devices with values that are to be published, since the last time."""
+        fresh = list(self._fresh)
+        self._fresh.clear()
         return fresh
 
     @property
@@ -201,9 +223,9 @@ class LastValues:
         if self._devices.pop(client_id, None) is None:
             return
         self._unsaved[client_id] = None
-        for kept in (self._received, self._fresh):
-            for each in [each for each in kept if each[0] == client_id]:
-                kept.pop(each)
+        self._fresh.pop(client_id, None)
+        for received in [each for each in self._received if each[0] == client_id]:
+            del self._received[received]
         for timed in [each for each in self._timed if each[0] == client_id]:
             del self._timed[timed]
         self._changes = deque(each for each in self._changes if each.client_id != client_id)
@@ -328,7 +350,7 @@ class LastValues:
                 changed.add(found.name)
         if changed:
             self._add_change(client_id, at)
-        self._find_missing(client_id, device, (topic, each), at)
+        self._find_missing(client_id, device, each, at)
         self._unsaved[client_id] = None
 
     def _device(self, client_id: ClientId, topic: str, content: Content) -> _Device | None:
@@ -368,13 +390,16 @@ class LastValues:
             last.rule.is_event or (isinstance(value, str) and found.name in EVENT_NAMES)
         ):
             self._add_event(client_id, topic, found.name, value, received_at)
-        if value is not None and not last.rule.hide:
+        if not last.rule.hide:
             received = self._received.setdefault((client_id, topic), {})
-            received[found.name] = Value(found.name, value, last.unit)
+            if value is None:
+                received.setdefault(found.name, None)
+            else:
+                received[found.name] = Value(found.name, value, last.unit)
         is_change = not is_new and _is_change(before, value)
         if is_new or is_change or _is_worth_it(last, value):
             last.published = value
-            self._fresh[client_id, topic] = None
+            self._fresh[client_id] = None
         return is_change
 
     def _entry(
@@ -430,26 +455,23 @@ class LastValues:
         self._note(client_id, topic, f"{change}: converted to {last.unit}")
         return number
 
-    def _find_missing(
-        self, client_id: ClientId, device: _Device, on: tuple[str, _Topic], at: float
-    ) -> None:
-        """Rule 2."""
-        topic, each = on
+    def _find_missing(self, client_id: ClientId, device: _Device, each: _Topic, at: float) -> None:
+        """Rule 2, after a reading on that topic."""
         for last in each.values.values():
             missed = each.count - last.count
             if missed > READINGS_UNTIL_UNKNOWN and last.value is not None:
                 usual = last.readings.regular(2)
                 if usual and missed > GAPS_UNTIL_UNKNOWN * usual + READINGS_UNTIL_UNKNOWN:
-                    self._unknown(client_id, topic, last)
-        for name, other in device.topics.items():
+                    self._unknown(client_id, last)
+        for other in device.topics.values():
             if other is not each and other.is_over(at):
                 for last in other.values.values():
                     if last.value is not None:
-                        self._unknown(client_id, name, last)
+                        self._unknown(client_id, last)
 
-    def _unknown(self, client_id: ClientId, topic: str, last: _LastValue) -> None:
+    def _unknown(self, client_id: ClientId, last: _LastValue) -> None:
         last.value = last.published = None
-        self._fresh[client_id, topic] = None
+        self._fresh[client_id] = None
         self._unsaved[client_id] = None
 
     # Changes

@@ -290,8 +290,10 @@ class PresencePublisher:
         if self._beats % BEATS_A_SECOND and not values.has_new:
             return
         values.expire(at)
-        for client_id, topic, received in values.take_fresh():
-            announcements.received(client_id, topic, received, at)
+        for received in values.take_received():
+            announcements.learn(received, at)
+        for client_id in values.take_fresh():
+            announcements.publish(client_id)
 
     def _restore_records(self) -> None:
         values, records = self._queue.values, self._records

@@ -69,3 +69,12 @@ def test_so_are_the_values_of_a_topic_that_brings_nothing_any_more() -> None:
     assert not catalogue.learn(TANK, "new", [Value("v", 1.0)], ABSENT_TOPIC_S - 1)
     assert catalogue.learn(TANK, "new", [Value("v", 1.0)], ABSENT_TOPIC_S)
     assert [each.topic for each in catalogue.of(TANK)] == ["new"]
+
+
+def test_a_value_that_comes_as_null_is_still_there() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(TANK, "t", [Value("v", 1.0)], 0.0)
+    step = ABSENT_S / (ABSENT_READINGS - 1)
+    for number in range(ABSENT_READINGS + 10):
+        assert not catalogue.learn(TANK, "t", [], step * number, ["v"])
+    assert [each.name for each in catalogue.of(TANK)] == ["v"]

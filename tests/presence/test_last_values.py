@@ -20,6 +20,7 @@ from gateway.presence.last_values import (
     PENDING_MAX,
     READINGS_UNTIL_UNKNOWN,
     LastValues,
+    Received,
     ValueRule,
 )
 from gateway.presence.standing import GAPS_MAX, Rhythm
@@ -119,11 +120,12 @@ def test_what_came_with_each_reading_and_does_not_any_more_is_unknown() -> None:
     for number in range(GAPS_UNTIL_UNKNOWN + READINGS_UNTIL_UNKNOWN):
         bench.receive({"new": number, "t": number})
         assert bench.of()["old"] == GAPS_MAX
-    bench.values.take_fresh()
+    bench.values.take_received()
     bench.receive({"new": 1, "t": 1})
     assert bench.of() == {"old": None, "t": 1, "new": 1}
-    ((_, _, fresh),) = bench.values.take_fresh()
-    assert fresh == [Value("new", 1), Value("t", 1)]
+    assert bench.values.take_fresh() == [TANK]
+    (received,) = bench.values.take_received()
+    assert received == Received(TANK, TOPIC, [Value("new", 1), Value("t", 1)], [])
 
 
 def test_what_comes_each_twelfth_time_is_expected_then() -> None:
@@ -176,9 +178,10 @@ def test_the_operator_says_when_a_value_expires() -> None:
     bench.values.expire(100.0)
     assert bench.of() == {"t": 1, "h": 1}
     bench.values.take_fresh()
+    bench.values.take_received()
     bench.values.expire(100.1)
     assert bench.of() == {"t": None, "h": 1}
-    assert bench.values.take_fresh() == [(TANK, TOPIC, [])]
+    assert (bench.values.take_fresh(), bench.values.take_received()) == ([TANK], [])
     bench.values.expire(200.0)
     assert bench.values.take_fresh() == [], "once"
     bench.at = 300.0
@@ -243,8 +246,9 @@ def test_a_number_that_hardly_changes_is_not_published() -> None:
     assert is_fresh({"t": 20.1})
     assert not is_fresh({"t": 20.2})
     bench.receive({"h": 40})
-    ((_, _, values),) = bench.values.take_fresh()
-    assert values == [Value("t", 20.2), Value("h", 40)], "all that came meanwhile"
+    assert bench.values.take_fresh() == [TANK]
+    (received,) = bench.values.take_received()
+    assert received.values == [Value("t", 20.2), Value("h", 40)], "all that came meanwhile"
     assert is_fresh({"h": 40}), "each reading without a rule"
     assert bench.of()["t"] == 20.2
 
@@ -271,9 +275,11 @@ def test_a_value_in_another_unit_is_converted_to_the_first() -> None:
     assert bench.of() == {"t": 21.5}
     assert "converted to Cel" in bench.values.take_notes()[0]
     bench.values.take_fresh()
+    bench.values.take_received()
     bench.receive([{"n": "t", "u": "lx", "v": 5}])
     assert bench.of() == {"t": 5}
-    assert bench.values.take_fresh() == [(TANK, TOPIC, [Value("t", 5, "lx")])]
+    assert bench.values.take_fresh() == [TANK]
+    assert bench.values.take_received() == [Received(TANK, TOPIC, [Value("t", 5, "lx")], [])]
     assert "the new unit is used" in bench.values.take_notes()[0]
     assert bench.values.left_out is None
 
@@ -324,8 +330,25 @@ def test_hidden_values_use_up_no_place() -> None:
     bench.receive({f"n{number}": 1 for number in range(6)})
     assert len(bench.of()) == 11
     assert bench.values.left_out is None
-    fresh = {value.name for _, _, each in bench.values.take_fresh() for value in each}
-    assert fresh == {f"n{number}" for number in range(6)}
+    (received,) = bench.values.take_received()
+    assert {value.name for value in received.values} == {f"n{number}" for number in range(6)}
+    assert received.unknown == []
+
+
+def test_a_null_says_that_its_value_is_still_there() -> None:
+    bench = Bench(t=ValueRule(min_change=5.0))
+    bench.receive({"t": 1, "h": 1})
+    bench.values.take_received()
+    bench.receive({"t": None, "h": None, "new": None})
+    bench.receive({"h": 2})
+    (received,) = bench.values.take_received()
+    assert received == Received(TANK, TOPIC, [Value("h", 2)], ["t"])
+    bench.receive({"t": 2})
+    assert bench.values.take_fresh() == [TANK]
+    bench.receive({"t": 3})
+    assert bench.values.take_fresh() == []
+    (received,) = bench.values.take_received()
+    assert received.values == [Value("t", 3)], "also where it is not published"
 
 
 def test_limits_of_devices_and_notes_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +383,8 @@ def test_a_device_that_is_forgotten_has_no_values() -> None:
     bench.values.forget(TANK)
     bench.values.forget(TANK)
     assert bench.document() == {}
-    assert [client_id for client_id, *_ in bench.values.take_fresh()] == [other]
+    assert bench.values.take_fresh() == [other]
+    assert [each.client_id for each in bench.values.take_received()] == [other]
     assert (len(bench.changes()), bench.changes()) == (1, [])
     rows = dict(bench.values.take_rows())
     assert (rows[TANK], bool(rows[other])) == ("", True)

@@ -24,7 +24,7 @@ from gateway.presence.documents import RetainedMessage
 from gateway.presence.entries import LedgerEntry
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.entities import Entry
-from gateway.presence.values import Value
+from gateway.presence.last_values import Received
 
 LOGGED_MAX = 1000
 
@@ -99,13 +99,16 @@ class Announcements:
         self._values_due.pop(client_id, None)
         return [RetainedMessage(topic, b"", client_id) for topic in topics]
 
-    def received(
-        self, client_id: ClientId, topic: str, values: Iterable[Value], at: float = 0.0
-    ) -> None:
-        """The values of a reading, received `at` in seconds."""
-        self._values_due[client_id] = None
-        if self._catalogue.learn(client_id, topic, values, at) and client_id in self._announced:
+    def learn(self, received: Received, at: float) -> None:
+        """Which values there are, as of `at` in seconds."""
+        client_id, topic, values, unknown = received
+        is_other = self._catalogue.learn(client_id, topic, values, at, unknown)
+        if is_other and client_id in self._announced:
             self._to_announce[client_id] = None
+
+    def publish(self, client_id: ClientId) -> None:
+        """The values of a device are to be published."""
+        self._values_due[client_id] = None
 
     def is_announced(self, client_id: ClientId) -> bool:
         """In this connection."""
