@@ -67,14 +67,13 @@ class Dispatcher:
         """One datagram; `session`: the one at its address."""
         if session is None and not self._acceptor.admission.may_connect(address, datagram, now):
             return []
-        peer = Peer(link, address)
         try:
             frame = decode(datagram)
         except MalformedFrame as error:
-            return [Dropped(Reason.MALFORMED, None, str(error), peer)]
+            return [Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))]
         trailing: list[Output] = []
         if datagram[0] != len(datagram) and has_trailing_octets(datagram):
-            trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
+            trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=Peer(link, address)))
             if not self._options.allow_trailing_octets:
                 return trailing
         kind = type(frame)
@@ -84,7 +83,7 @@ class Dispatcher:
             or kind in _FOR_THE_ACCEPTOR
             or (type(frame) is Publish and frame.qos < 0)
         ):
-            return trailing + self._receive_from_anyone(frame, peer, session, now)
+            return trailing + self._receive_from_anyone(frame, Peer(link, address), session, now)
         if type(frame) is Register and self._acceptor.admission.is_memory_scarce:
             refused = session.refuse_name(frame, now)
             if refused:

@@ -145,7 +145,7 @@ def read_packet(
     data: memoryview, *, check_text: bool = False
 ) -> tuple[object, list[int], list[str]]:
     """The packet in these bytes, all of them; its reason codes if one of them is none of MQTT 5's;
-    and which properties were left out, as they may not be there (properties.py). Raises
+    and which properties were left out, as they may not be there (repair.py). Raises
     BadPacketError if there is no packet.
 
     `check_text`: look for text that is not UTF-8 before the codec does, which panics at it and
