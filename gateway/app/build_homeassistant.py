@@ -13,8 +13,8 @@ from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.last_values import NO_RULE, LastValues, ValueRule
+from gateway.presence.line_file import in_thread
 from gateway.presence.records_file import RecordsFile
-from gateway.presence.retained_ledger import in_thread
 from gateway.presence.topics import Topics
 
 

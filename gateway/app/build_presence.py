@@ -16,9 +16,10 @@ from gateway.core.values import Peer
 from gateway.host.version import version
 from gateway.presence.availability import Availability
 from gateway.presence.documents import utc
+from gateway.presence.line_file import in_thread
 from gateway.presence.publisher import PresencePublisher
 from gateway.presence.queue import PresenceQueue
-from gateway.presence.retained_ledger import RetainedLedgerFile, in_thread
+from gateway.presence.retained_ledger import RetainedLedgerFile
 from gateway.presence.sampler import Sampler
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics

@@ -38,6 +38,18 @@ class RetainedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What is recorded of one retained message that the broker may have, by its topic. An empty
+    client id: the message is about the gateway. Of an announcement: `values`, and `components`, the
+    key and platform of each entity.
+    """
+
+    client_id: ClientId
+    values: tuple[KnownValue, ...] = ()
+    components: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """State of a device. Times in the core's seconds; None where they are not known."""
 

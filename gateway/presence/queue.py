@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.state_records import ClientId
 from gateway.presence.availability import Availability
-from gateway.presence.documents import RetainedMessage, as_json
-from gateway.presence.entries import LedgerEntry
+from gateway.presence.documents import LedgerEntry, RetainedMessage, as_json
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.topics import Topics, is_announcement
 

@@ -94,7 +94,7 @@ def test_every_module_is_in_the_graph_with_its_imports() -> None:
     assert "gateway.core.effects" in graph["gateway.core.engine"]
     assert "firmware.app.talk" in graph["firmware.app.node"]  # a relative import
     assert "gateway.core.session.session" in graph["gateway.presence.standing"]
-    assert "gateway.presence.catalogue" in graph["gateway.presence.entries"]  # for types alone
+    assert "gateway.presence.catalogue" in graph["gateway.presence.documents"]  # for types alone
     assert "gateway.cli.asking" in graph["gateway.cli.flash.contact"]  # inside a function
     assert len(graph) > 1000
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.presence import records_file
-from gateway.presence.records_file import BYTES_PER_S, FILE, LINE_BYTES_MAX, RETRY_S, RecordsFile
+from gateway.presence.line_file import RETRY_S
+from gateway.presence.records_file import BYTES_PER_S, FILE, LINE_BYTES_MAX, RecordsFile
 from tests.admin.conftest import Log
 
 

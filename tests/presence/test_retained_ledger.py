@@ -11,8 +11,9 @@ import pytest
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Kind, KnownValue
-from gateway.presence.entries import LedgerEntry
-from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RETRY_S, RetainedLedgerFile
+from gateway.presence.documents import LedgerEntry
+from gateway.presence.line_file import RETRY_S
+from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RetainedLedgerFile
 from tests.support.written_before import written_before
 
 TANK = ClientId("tank")

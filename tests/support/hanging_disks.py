@@ -24,7 +24,7 @@ def wait():
     while os.access(hold, os.F_OK):
         time.sleep(0.01)
 from gateway.admin import snapshot
-from gateway.presence import retained_ledger
+from gateway.presence import line_file
 from gateway.storage.state import committer, store
 def held(owner, name):
     done = getattr(owner, name)
@@ -35,7 +35,7 @@ def held(owner, name):
 held(snapshot.TimedFiles, "sync_data")
 held(store.StateStore, "commit")
 held(store.StateStore, "close")
-held(retained_ledger, "_private")
+held(line_file, "_private")
 committer.SLOW_S = 0.5
 from gateway.__main__ import main
 sys.exit(main())

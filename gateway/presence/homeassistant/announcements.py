@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
-from gateway.presence.documents import RetainedMessage
-from gateway.presence.entries import LedgerEntry
+from gateway.presence.documents import LedgerEntry, RetainedMessage
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.entities import Entry
 from gateway.presence.last_values import Received

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.cli.buffer.on_disk import waiting
 from gateway.core.state_records import ClientId
-from gateway.presence.entries import LedgerEntry
+from gateway.presence.documents import LedgerEntry
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
 from gateway.storage.backup.archive import FORMAT, BackupHeader, Writer
 from gateway.storage.state.errors import StateError
