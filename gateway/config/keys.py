@@ -22,11 +22,11 @@ from gateway.config.kinds import (
     Size,
     Text,
     Texts,
+    TopicFilter,
 )
 from gateway.config.schema import Key, Named, Repeated, Table
 from gateway.config.serial_ports import SerialPort
 from gateway.config.settings import KIB, MIB, NAME_LENGTH_MAX, NOWHERE
-from gateway.config.topic_filters import TopicFilter
 
 LISTENERS_MAX = 16
 LINES_MAX = 32

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gateway.config.settings import KIB, MIB
 from gateway.config.spelling import quoted, shown
+from gateway.config.topic_filters import is_filter
 
 GIB = 1024 * MIB
 TEXT_BYTES_MAX = 65_535  # the longest text that MQTT can carry
@@ -321,3 +322,26 @@ class FilePath(Kind):
         if _URL_SCHEME.match(raw):  # it would become a folder that is called "s3:"
             raise MismatchError("a path of this machine, not a URL", raw)
         return Path(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilter(Kind):
+    bytes_max: int
+
+    @property
+    def name(self) -> str:
+        return "topic filter"
+
+    @property
+    def range(self) -> str:
+        return f"1 to {self.bytes_max} bytes, + and # alone in a level, # only in the last"
+
+    @property
+    def expected(self) -> str:
+        return 'a topic filter such as "sensors/+/door" or "alarm/#"'
+
+    def read(self, raw: object) -> str:
+        text = Text(1, self.bytes_max).read(raw) if isinstance(raw, str) else None
+        if text is None or not is_filter(text):
+            raise MismatchError(self.expected, raw)
+        return text

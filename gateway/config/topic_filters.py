@@ -1,40 +1,14 @@
-"""Topic filters as MQTT has them: which text is one, and which filter leaves another nothing.
+"""Topic filters as MQTT has them: which text is one, and which filter leaves another nothing. Pure.
 
 The same rules as for what a sensor may subscribe to. `$share/...` is refused: it is a wish of
 subscribers, and matches no topic.
 """
 
-from dataclasses import dataclass
-
-from gateway.config.kinds import Kind, MismatchError, Text
-
 LEVELS_MAX = 128  # brokers give up at 200, and a prefix needs room
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFilter(Kind):
-    bytes_max: int
-
-    @property
-    def name(self) -> str:
-        return "topic filter"
-
-    @property
-    def range(self) -> str:
-        return f"1 to {self.bytes_max} bytes, + and # alone in a level, # only in the last"
-
-    @property
-    def expected(self) -> str:
-        return 'a topic filter such as "sensors/+/door" or "alarm/#"'
-
-    def read(self, raw: object) -> str:
-        text = Text(1, self.bytes_max).read(raw) if isinstance(raw, str) else None
-        if text is None or not _is_filter(text):
-            raise MismatchError(self.expected, raw)
-        return text
-
-
-def _is_filter(text: str) -> bool:
+def is_filter(text: str) -> bool:
+    """Whether it may stand in the configuration."""
     levels = text.split("/")
     if len(levels) > LEVELS_MAX or levels[0] == "$share":
         return False

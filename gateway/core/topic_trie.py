@@ -214,11 +214,6 @@ def _descend_all(branch: _Branch, depth: int, found: Found[Any]) -> None:
             _descend_all(child, depth + 1, found)
 
 
-def covers(wide: str, narrow: str) -> bool:
-    """Whether every topic that `narrow` matches is one that `wide` matches as well."""
-    return _covers(wide.split("/"), narrow.split("/"), 0)
-
-
 def _covers(wide: list[str], narrow: list[str], depth: int) -> bool:
     """Whether `wide` covers `narrow`, where it is known of the levels before `depth`."""
     for place in range(depth, len(wide)):

@@ -19,7 +19,7 @@ from functools import partial
 from io import BytesIO
 from itertools import islice
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from gateway.presence.readings import SENML_NAMES
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VALUES_MAX = 8
 TEXT_LENGTH_MAX = 60
-PAYLOAD_BYTES_MAX = 16 * 1024  # beyond that nobody reads it as values
+PAYLOAD_BYTES_MAX = 16 * 1024  # more is not read as values
 DEPTH_MAX = 8  # of what is nested
 _VALUE_NAMES = ("v", "vs", "vb", "vd")
 # Beyond that a number is none for Home Assistant, nor for a chart.
@@ -37,6 +37,7 @@ _INTEGER_MAX = 10**300
 _SAFE_DIGITS = 15
 
 Plain: TypeAlias = float | str | bool
+Each = TypeVar("Each")
 
 
 class Exact(float):
@@ -110,10 +111,7 @@ def timed_in(payload: bytes, values_max: int) -> list[Timed]:
     """The same with the time of each, as SenML has it (RFC 8428, 4.5.3); 0 where it has none."""
     if not payload or len(payload) > PAYLOAD_BYTES_MAX:
         return []
-    try:
-        return list(islice(_shown(_found(payload)), values_max))
-    except Exception:  # of any type: tags of CBOR make objects of any kind
-        return []
+    return _listed(lambda: _shown(_found(payload)), values_max)
 
 
 def content_of(payload: bytes, values_max: int, characters_max: int) -> Content:
@@ -122,10 +120,7 @@ def content_of(payload: bytes, values_max: int, characters_max: int) -> Content:
         return Content([])
     if len(payload) > PAYLOAD_BYTES_MAX:
         return Content([], f"{len(payload)} bytes, more than {PAYLOAD_BYTES_MAX}")
-    try:
-        found = list(islice(_found(payload), values_max + 1))
-    except Exception:  # of any type: tags of CBOR make objects of any kind
-        found = []
+    found = _listed(lambda: _found(payload), values_max + 1)
     if not found:
         return Content([], "neither SenML nor JSON, CBOR or text with values")
     cut = tuple(
@@ -142,6 +137,14 @@ def content_of(payload: bytes, values_max: int, characters_max: int) -> Content:
         for each in found[:values_max]
     )
     return Content(list(limited), cut=cut, is_more=len(found) > values_max)
+
+
+def _listed(find: Callable[[], Iterator[Each]], most: int) -> list[Each]:
+    """Nothing of what cannot be read."""
+    try:
+        return list(islice(find(), most))
+    except Exception:  # of any type: tags of CBOR make objects of any kind
+        return []
 
 
 def number_text(value: float) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.config.kinds import MismatchError
-from gateway.config.topic_filters import TopicFilter, covers
+from gateway.config.kinds import MismatchError, TopicFilter
+from gateway.config.topic_filters import covers
 
 KIND = TopicFilter(100)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.cli.watch.reading import Reading
-from gateway.config.kinds import TEXT_BYTES_MAX, MismatchError
+from gateway.config.kinds import TEXT_BYTES_MAX, MismatchError, TopicFilter
 from gateway.config.settings import Settings
 from gateway.config.spelling import printable
-from gateway.config.topic_filters import TopicFilter
 
 EVERYTHING = "#"
 OWN = "tidegate/"  # what gateways say of themselves, below it

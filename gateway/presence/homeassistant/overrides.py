@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.config.home_assistant_rules import is_binary_class, is_numeric_class, is_sensor_class
-from gateway.core.topic_trie import covers
+from gateway.config.topic_filters import covers
 
 ANY = "*"  # any text, of a client id
 
