@@ -75,10 +75,8 @@ def page_url(listen: HostPort | None) -> str | None:
     try:
         address = ip_address(listen.host)
     except ValueError:
-        return None if listen.host == "localhost" else f"http://{listen.host}:{listen.port}/"
+        return None if listen.host == "localhost" else f"http://{listen}/"
     if address.is_loopback:
         return None
-    if address.is_unspecified:
-        return f"http://{gethostname()}:{listen.port}/"
-    host = f"[{address}]" if address.version == 6 else str(address)
-    return f"http://{host}:{listen.port}/"
+    reached = HostPort(gethostname(), listen.port) if address.is_unspecified else listen
+    return f"http://{reached}/"
