@@ -302,8 +302,8 @@ class Numbers:
     slow_callbacks: Mapping[str, int] = number(
         lambda look: look.of.slow_callbacks(),
         Metric("tidegate_slow_callbacks_total", Kind.COUNTER,
-               "Callbacks that held the event loop for more than 0.05 s, in which nobody was "
-               "served", ("callback",),
+               "Callbacks that held the event loop for more than 0.05 s, in which no client "
+               "was served", ("callback",),
                lambda counts: [((name,), count) for name, count in counts.items()]),
         default_factory=dict)
     # fmt: on

@@ -309,14 +309,14 @@ class MemoryNumbers:
 
 @dataclass(frozen=True, slots=True)
 class LogNumbers:
-    """`blocked_s`: for how long nobody has read the log, None while it is read. `error`: why the
+    """`blocked_s`: for how long the log has not been read, None while it is. `error`: why the
     last line could not be written, None if it was.
     """
 
     # fmt: off
     lost_lines: int = exposed(
         0, counter("tidegate_log_lines_lost_total",
-                   "Lines of the log that nobody read in time, or that could not be written"))
+                   "Lines of the log that were not read in time, or could not be written"))
     # fmt: on
     blocked_s: float | None = None
     error: str | None = None

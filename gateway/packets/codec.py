@@ -25,11 +25,11 @@ PUBLISH = 0x30
 PUBACK = 0x40
 PUBREC = 0x50
 PUBCOMP = 0x70
-PLAIN_OCTETS = 4  # of an answer with its packet id alone: no reason code is success
+PLAIN_BYTES = 4  # of an answer with its packet id alone: no reason code is success
 PLAIN_LENGTH = 2
 RUN_MAX = 64  # looked at in one go
-LENGTH_OCTETS = 2  # before a text (MQTT 5, 1.5.4)
-REMAINING_LENGTH_OCTETS = 4  # at most (MQTT 5, 2.1.4)
+LENGTH_BYTES = 2  # before a text (MQTT 5, 1.5.4)
+REMAINING_LENGTH_BYTES = 4  # at most (MQTT 5, 2.1.4)
 NO_PACKET_ID = 0
 REFUSED_BY_311 = 1  # "unacceptable protocol version" (MQTT 3.1.1, 3.2.2.3)
 CONNACK_311_BYTES = 4  # MQTT 3.1.1, 3.2; that of MQTT 5 has properties behind it
@@ -62,11 +62,11 @@ def plain_answers(data: bytes, start: int) -> list[int]:
     ends the run.
     """
     kind, at = data[start], start
-    end = start + min(RUN_MAX, (len(data) - start) // PLAIN_OCTETS) * PLAIN_OCTETS
+    end = start + min(RUN_MAX, (len(data) - start) // PLAIN_BYTES) * PLAIN_BYTES
     packet_ids: list[int] = []
     while at < end and data[at] == kind and data[at + 1] == PLAIN_LENGTH:
         packet_ids.append(data[at + 2] << 8 | data[at + 3])
-        at += PLAIN_OCTETS
+        at += PLAIN_BYTES
     return packet_ids
 
 
@@ -77,13 +77,13 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
     Raises BadPacketError for a length that is none.
     """
     length = 0
-    for number in range(REMAINING_LENGTH_OCTETS):
+    for number in range(REMAINING_LENGTH_BYTES):
         position = start + 1 + number
         if position >= len(data):
             return None
-        octet = data[position]
-        length |= (octet & 0x7F) << 7 * number
-        if octet < 0x80:
+        byte = data[position]
+        length |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
             break
     else:
         raise BadPacketError("a packet length of more than four bytes")
@@ -118,16 +118,16 @@ def publish_head(data: bytes, start: int, size: int) -> SkippedPublish | None:
     while data[at] & _MORE:
         at += 1
     at += 1
-    if at + LENGTH_OCTETS > len(data):
+    if at + LENGTH_BYTES > len(data):
         return None
-    topic_end = at + LENGTH_OCTETS + (data[at] << 8 | data[at + 1])
-    head_end = topic_end + LENGTH_OCTETS if qos else topic_end
+    topic_end = at + LENGTH_BYTES + (data[at] << 8 | data[at + 1])
+    head_end = topic_end + LENGTH_BYTES if qos else topic_end
     if qos > _QOS_MAX or head_end > start + size:
         raise BadPacketError("a PUBLISH whose topic goes beyond its end")
     if head_end > len(data):
         return None
     packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else NO_PACKET_ID
-    topic = data[at + LENGTH_OCTETS : topic_end].decode(errors="replace")
+    topic = data[at + LENGTH_BYTES : topic_end].decode(errors="replace")
     return SkippedPublish(topic, qos, packet_id, size, size)
 
 

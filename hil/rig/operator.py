@@ -65,8 +65,8 @@ class Operator:
         try:
             self._writer.write(subscription("operator", self._topics))
             left = b""
-            while octets := await reader.read(READ_BYTES):
-                left = take(left + octets, self._receive)
+            while received := await reader.read(READ_BYTES):
+                left = take(left + received, self._receive)
         finally:
             self._writer.close()
 

@@ -16,9 +16,9 @@ def subscription(name: str, topic_filter: str) -> bytes:
     return connect.write() + mqtt5.SubscribePacket(SUBSCRIPTION_ID, wanted).write()
 
 
-def take(octets: bytes, each: Callable[[mqtt5.Packet], None]) -> bytes:
+def take(received: bytes, each: Callable[[mqtt5.Packet], None]) -> bytes:
     """Gives every whole packet to `each`; returns the start of one that is not here in full."""
-    view = memoryview(octets)
+    view = memoryview(received)
     while view:
         try:
             packet, size = mqtt5.read(view)

@@ -63,8 +63,8 @@ class Witness:
         try:
             writer.write(subscription(self._name, self._filter))
             left = b""
-            while octets := await reader.read(READ_BYTES):
-                left = take(left + octets, self._receive)
+            while received := await reader.read(READ_BYTES):
+                left = take(left + received, self._receive)
                 self._changed.set()
         finally:
             writer.close()

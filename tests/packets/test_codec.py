@@ -17,27 +17,29 @@ from tests.core.mqtt.broker_side import publication
 
 
 @pytest.mark.parametrize(
-    ("value", "octets"),
+    ("value", "written"),
     [
         (0, "00"), (127, "7f"), (128, "8001"), (16_383, "ff7f"), (16_384, "808001"),
         (2_097_151, "ffff7f"), (2_097_152, "80808001"), (268_435_455, "ffffff7f"),
     ],
 )  # fmt: skip
-def test_a_variable_byte_integer_is_as_in_the_specifications_table(value: int, octets: str) -> None:
-    assert varint(value).hex() == octets
+def test_a_variable_byte_integer_is_as_in_the_specifications_table(
+    value: int, written: str
+) -> None:
+    assert varint(value).hex() == written
 
 
 @given(st.binary(max_size=300), st.binary(max_size=5), st.binary(max_size=5))
 def test_a_packet_ends_where_its_length_says(body: bytes, before: bytes, after: bytes) -> None:
-    octets = b"\x30" + varint(len(body)) + body
-    stream = before + octets + after
-    end = len(before) + len(octets)
+    packet = b"\x30" + varint(len(body)) + body
+    stream = before + packet + after
+    end = len(before) + len(packet)
     assert packet_end(stream, len(before), 1000) == end
     for cut in range(len(before), end):
         assert packet_end(stream[:cut], len(before), 1000) is None
 
 
-def test_a_length_of_five_octets_is_none() -> None:
+def test_a_length_of_five_bytes_is_none() -> None:
     assert packet_end(b"\x30\x80\x80\x80", 0, 1000) is None
     with pytest.raises(BadPacketError, match="more than four bytes"):
         packet_end(b"\x30\x80\x80\x80\x80", 0, 1000)

@@ -14,7 +14,7 @@ from struct import Struct
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
-from gateway.packets.codec import LENGTH_OCTETS, PUBLISH
+from gateway.packets.codec import LENGTH_BYTES, PUBLISH
 from gateway.packets.repair import varint
 
 USER_PROPERTY = b"\x26"
@@ -22,9 +22,9 @@ DIGITS_MAX = 20  # of a number of 64 bits
 
 _VARINTS_MAX = 2048
 _VARINTS = tuple(varint(value) for value in range(_VARINTS_MAX))
-_two_octets = Struct(">H").pack
+_two_bytes = Struct(">H").pack
 _TABLED = 256  # lengths of names, nearly all
-_LENGTHS = tuple(map(_two_octets, range(_TABLED)))
+_LENGTHS = tuple(map(_two_bytes, range(_TABLED)))
 _FIRST = tuple(bytes((PUBLISH | flags,)) for flags in range(16))
 
 
@@ -33,8 +33,8 @@ def user_property(name: str, value: str) -> bytes:
 
 
 def _string(text: str) -> bytes:
-    octets = text.encode()
-    return _two_octets(len(octets)) + octets
+    encoded = text.encode()
+    return _two_bytes(len(encoded)) + encoded
 
 
 class PublishEncoder:
@@ -47,7 +47,7 @@ class PublishEncoder:
         self._epoch = options.epoch
         # Before a sequence, by how many digits it has.
         sequence = user_property("epoch", str(options.epoch)) + USER_PROPERTY + _string("seq")
-        self._sequence = tuple(sequence + _two_octets(digits) for digits in range(DIGITS_MAX + 1))
+        self._sequence = tuple(sequence + _two_bytes(digits) for digits in range(DIGITS_MAX + 1))
         self._time: tuple[int, bytes] = (-1, b"")
         self.retain_available = True
 
@@ -69,11 +69,11 @@ class PublishEncoder:
             else:
                 behind, digits = b"", _numbers(reading)
         client_size, topic_size = len(client), len(prefix) + len(topic)
-        named = _LENGTHS[client_size] if client_size < _TABLED else _two_octets(client_size)
-        headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_octets(topic_size)
-        size = len(tag) + LENGTH_OCTETS + client_size + len(behind) + len(digits) + len(time)
+        named = _LENGTHS[client_size] if client_size < _TABLED else _two_bytes(client_size)
+        headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_bytes(topic_size)
+        size = len(tag) + LENGTH_BYTES + client_size + len(behind) + len(digits) + len(time)
         properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        size += LENGTH_OCTETS + topic_size + len(properties) + len(payload)
+        size += LENGTH_BYTES + topic_size + len(properties) + len(payload)
         size += len(high) + len(low)
         length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
         # Compiled, formatting takes half the time of joining.
@@ -83,9 +83,9 @@ class PublishEncoder:
         )  # fmt: skip
 
     def _stamp(self, unix_ms: int) -> bytes:
-        octets = user_property("ts", str(unix_ms))
-        self._time = (unix_ms, octets)
-        return octets
+        encoded = user_property("ts", str(unix_ms))
+        self._time = (unix_ms, encoded)
+        return encoded
 
 
 def _numbers(reading: Reading) -> bytes:

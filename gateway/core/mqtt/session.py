@@ -72,7 +72,7 @@ from gateway.packets.codec import (
     CONNACK,
     CONNACK_311_BYTES,
     NO_MQTT_5,
-    PLAIN_OCTETS,
+    PLAIN_BYTES,
     PUBACK,
     PUBCOMP,
     PUBLISH,
@@ -409,7 +409,7 @@ class MqttSession:
                 packet_ids = plain_answers(data, position)
                 if packet_ids:
                     effects += receive_run(self.publisher, packet_ids)
-                    position += PLAIN_OCTETS * len(packet_ids)
+                    position += PLAIN_BYTES * len(packet_ids)
                     continue
             end = packet_end(data, position, self._options.packet_bytes_max)
             if end is None:

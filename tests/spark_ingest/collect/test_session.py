@@ -319,12 +319,12 @@ def test_a_topic_that_is_no_utf_8_is_refused_and_the_connection_lives(
 ) -> None:
     session = up()
     session.receive(publish(7, b"before"), 1.0, 0)
-    octets = publish(7 if qos else None, qos=qos).replace(b"farm/1", b"farm/\xff")
+    packet = publish(7 if qos else None, qos=qos).replace(b"farm/1", b"farm/\xff")
     expected = [Unreadable("farm/\ufffd"), *answers]
-    assert session.receive(octets, 1.0, 0) == expected
+    assert session.receive(packet, 1.0, 0) == expected
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert session.receive(octets, 1.0, 0) == expected
+        assert session.receive(packet, 1.0, 0) == expected
     assert len(arrived(session.receive(publish(8), 1.0, 0))) == 1
     assert session.unacknowledged == (1 if qos else 2), "the id is that of another message now"
 
@@ -332,12 +332,12 @@ def test_a_topic_that_is_no_utf_8_is_refused_and_the_connection_lives(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("qos", [1, 2])
 def test_it_ends_the_connection_where_nothing_may_come_yet_and_at_qos_2(qos: int) -> None:
-    octets = publish(7, qos=qos).replace(b"farm/1", b"farm/\xff")
+    packet = publish(7, qos=qos).replace(b"farm/1", b"farm/\xff")
     session = CollectorSession(RULES)
     session.opened(0.0)
     if qos == 2:
         session.receive(connack() + SUBACK, 0.0, 0)
-    assert "not UTF-8" in dropped(session.receive(octets, 0.0, 0)).reason
+    assert "not UTF-8" in dropped(session.receive(packet, 0.0, 0)).reason
 
 
 def test_it_leaves_the_group_and_ends_its_session_when_told() -> None:
