@@ -227,15 +227,16 @@ class Availability:
         if client_id in self._sessions:
             return
         link = "" if peer is None else self._link_of(peer)
-        self._departed[client_id] = (
-            Device(
-                client_id=client_id, standing=standing_in(state), link=link, last_received_at=now
-            ),
-            now,
+        device = Device(
+            client_id=client_id, standing=standing_in(state), link=link, last_received_at=now
         )
+        self._enter_departed(device, now)
+        self._due[_URGENT][client_id] = None
+
+    def _enter_departed(self, device: Device, now: float) -> None:
+        self._departed[device.client_id] = (device, now)
         if len(self._departed) > DEPARTED_MAX:
             self._departed.popitem(last=False)
-        self._due[_URGENT][client_id] = None
 
     def came(self, client_id: ClientId, now: float) -> None:
         """A client has connected, and was not connected before."""
@@ -324,7 +325,7 @@ class Availability:
                 link=str(link),
                 last_received_at=None,
             )
-            self._departed[client_id] = (device, now)
+            self._enter_departed(device, now)
         self._visitors[client_id] = visitor
 
     # For status and metrics

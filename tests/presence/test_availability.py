@@ -145,6 +145,15 @@ def test_of_those_that_left_the_oldest_gives_way() -> None:
     assert names == {f"s{number}" for number in range(5, DEPARTED_MAX + 5)}
 
 
+def test_the_oldest_gives_way_after_a_restart_as_well() -> None:
+    fleet = Fleet()
+    row = ["lost", "1", [], [0.0, 0.0, 0.0], False, True, True]
+    for number in range(DEPARTED_MAX + 5):
+        fleet.board.restore(ClientId(f"s{number}"), list(row), 0.0)
+    names = {str(message.client_id) for message in fleet.said(0.0)}
+    assert names == {f"s{number}" for number in range(5, DEPARTED_MAX + 5)}
+
+
 def test_what_was_said_is_said_again_after_hours() -> None:
     fleet = Fleet()
     fleet.awake("tank", 0.0, keep_alive_s=0)

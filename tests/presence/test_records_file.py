@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.presence import records_file
-from gateway.presence.line_file import RETRY_S
+from gateway.presence.line_file import RETRY_S, in_thread
 from gateway.presence.records_file import BYTES_PER_S, FILE, LINE_BYTES_MAX, RecordsFile
 from tests.admin.conftest import Log
+from tests.support.waiting import until
 
 
 class Clock:
@@ -99,6 +100,14 @@ def test_what_comes_while_the_disk_hangs_waits(tmp_path: Path) -> None:
     hanging.pop()()
     assert file.flush(is_end=True) is False
     assert RecordsFile(tmp_path).load() == {"a": "2"}
+
+
+def test_it_is_written_in_a_thread(tmp_path: Path) -> None:
+    file = RecordsFile(tmp_path, in_thread)
+    file.put("a", "1")
+    assert file.flush(is_end=True)
+    until(lambda: not file.flush())
+    assert RecordsFile(tmp_path).load() == {"a": "1"}
 
 
 def test_a_machine_without_threads_is_tried_again(tmp_path: Path, log: Log) -> None:

@@ -111,12 +111,14 @@ def test_nobody_else_reads_it_whatever_the_umask(tmp_path: Path, umask: int) -> 
 
 def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
     ledger = RetainedLedgerFile(tmp_path)
-    entry = LedgerEntry(TANK)
-    for _ in range(200):
-        for _ in range(1000):
-            ledger.published("t" * 1000, entry)
-        ledger.flush()
-    assert (tmp_path / FILE).stat().st_size <= BYTES_MAX
+    begun: list[int] = []
+    for _ in range(2 * BYTES_MAX >> 23):
+        for topic in range(8):
+            ledger.published(str(topic) + "t" * (1 << 20), LedgerEntry(TANK))
+        assert not ledger.flush()
+        begun.append((tmp_path / FILE).stat().st_size)
+    assert BYTES_MAX / 2 < begun[-1] <= BYTES_MAX
+    assert begun[-1] == begun[-2], "it was full before"
 
 
 def test_the_list_of_the_revision_before_is_read(tmp_path: Path) -> None:
