@@ -102,6 +102,7 @@ MODULES = {
         "caution",
         "inflight",
         "options",
+        "own_filters",
         "publish_encoder",
         "publisher",
         "qos_order",

@@ -41,7 +41,6 @@ class PresenceParts:
 
 def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     settings = parts.settings
-    birth = settings.home_assistant.birth_topic
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
     board = None
     if settings.presence.clients:
@@ -74,7 +73,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         saying=saying,
         perform=parts.shell.on_asked,
         messages_per_s_max=settings.presence.messages_per_s_max,
-        birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
+        birth=settings.home_assistant.birth_topic,
         slow=parts.shell.slow,
         records=records,
     )

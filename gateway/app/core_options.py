@@ -171,7 +171,7 @@ def journal_options(settings: Settings) -> JournalOptions:
 
 
 def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> MqttOptions:
-    upstream = settings.upstream
+    upstream, home = settings.upstream, settings.home_assistant
     return MqttOptions(
         gateway_name=settings.gateway.name,
         epoch=epoch,
@@ -180,7 +180,7 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Mq
         trust_session=upstream.trust == "session",
         connack_timeout_s=upstream.connect_timeout_s,
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
-        own_topic=settings.home_assistant.birth_topic if settings.home_assistant.enable else None,
+        own_filters=((home.birth_topic, 0),) if home.enable else (),
     )
 
 

@@ -384,9 +384,14 @@ class DiscoveryChanged:
 
 @dataclass(frozen=True, slots=True)
 class OwnTopicReceived:
-    """The broker brought the topic that the gateway itself listens to."""
+    """A message on a topic that the gateway itself has subscribed to (`MqttOptions.own_filters`).
 
+    `topic`: as the broker has it. `is_retained`: it was retained, at whatever time.
+    """
+
+    topic: str
     payload: bytes
+    is_retained: bool = False
 
 
 @dataclass(slots=True)

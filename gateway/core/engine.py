@@ -175,9 +175,6 @@ class Engine:
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
         self._acceptor.admission.restore(saved.permits)
-        own_topic = self._options.upstream.own_topic_filter
-        if own_topic is not None:
-            outputs += self.downlink.subscribe_own_topic(own_topic)
         return self._apply(outputs, now)
 
     def restore_readings(
@@ -595,7 +592,7 @@ class Engine:
         return self._apply(outputs, now)
 
     def _filter_refused(self, output: FilterRefused, now: float) -> list[Effect]:
-        own = self._options.upstream.own_filter
-        if self.custody.is_refused(output) or output.topic_filter == own:
+        is_own = output.topic_filter in dict(self._options.upstream.own_filters)
+        if self.custody.is_refused(output) or is_own:
             return [SubscriptionRefused(output.topic_filter, output.reason)]
         return self._apply(self.downlink.refused(output), now)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -75,11 +75,11 @@ class PresencePublisher:
         perform: Callable[[Sequence[Output]], object],
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
-        birth: Container[str] = (),
+        birth: str | None = None,
         slow: SlowCallbacks | None = None,
         records: RecordsFile | None = None,
     ) -> None:
-        """`birth`: what the subscription to Home Assistant's birth message may be called.
+        """`birth`: the topic of Home Assistant's birth message, as the broker has it.
         `records`: where values are over restarts.
         """
         self._engine = engine
@@ -155,17 +155,18 @@ class PresencePublisher:
         elif type(effect) is UpstreamUp:
             self._refusal = self._announcement_refusal = None
             self._queue.connected()
-        elif type(effect) is SubscriptionRefused and effect.topic_filter in self._birth:
+        elif type(effect) is SubscriptionRefused and effect.topic_filter == self._birth:
             self._refusal = effect.reason
         elif type(effect) is OwnTopicRefused:
             if self._announcement_refusal is None:
                 log.warning("the broker refused an announcement: %s: %s", *astuple(effect))
             self._announcement_refusal = effect.reason
         elif type(effect) is OwnTopicReceived:
-            self._own_topic_received(effect.payload)
+            self._own_topic_received(effect)
 
-    def _own_topic_received(self, payload: bytes) -> None:
-        if payload == ONLINE and self._queue.announcements is not None:
+    def _own_topic_received(self, received: OwnTopicReceived) -> None:
+        is_birth = received.topic == self._birth and received.payload == ONLINE
+        if is_birth and self._queue.announcements is not None:
             log.info("Home Assistant has started: everything is announced again")
             self._queue.announcements.announce_all()
 

@@ -1,4 +1,4 @@
-"""The one topic that the gateway listens to for itself, beside what its sensors asked for."""
+"""What the gateway subscribes to for itself, beside what its sensors asked for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from gateway.core.effects import OwnTopicReceived, OwnTopicRefused, SubscriptionRefused
 from gateway.core.engine import EngineOptions
+from gateway.core.mqtt import subscriber
 from gateway.core.mqtt.options import OWN_ID_FIRST, OWN_IN_FLIGHT_MAX
 from gateway.core.state_records import StateRecords
-from gateway.frames import Publish, ReturnCode, Suback
+from gateway.frames import Publish, ReturnCode, Suback, Unsubscribe
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
 TOPIC = "homeassistant/status"
@@ -19,7 +20,7 @@ NOTHING = StateRecords([], [], [], [])
 
 
 def bench_with(prefix: str, topic: str = TOPIC) -> Bench:
-    upstream = replace(UPSTREAM, topic_prefix=prefix, own_topic=topic)
+    upstream = replace(UPSTREAM, topic_prefix=prefix, own_filters=((topic, 0),))
     bench = Bench(EngineOptions(upstream), connected=False)
     bench.take(bench.engine.restore(NOTHING, 0.0))
     bench.connect_broker()
@@ -64,9 +65,102 @@ def test_a_sensor_may_subscribe_to_it_and_leave_again() -> None:
     assert TOPIC in bench.subscribed, "the gateway listens still"
 
 
+ANNOUNCED, COMMANDS = "homeassistant/device/+/config", "site/tidegate/gh/command/+"
+
+
+def bench_of_two(prefix: str = "") -> Bench:
+    own_filters = ((ANNOUNCED, 0), (COMMANDS, 1))
+    upstream = replace(UPSTREAM, topic_prefix=prefix, own_filters=own_filters)
+    bench = Bench(EngineOptions(upstream), connected=False)
+    bench.take(bench.engine.restore(NOTHING, 0.0))
+    bench.connect_broker()
+    return bench
+
+
+def own(bench: Bench) -> list[tuple[str, bool]]:
+    found = [
+        (each.topic, each.is_retained) for each in bench.news if isinstance(each, OwnTopicReceived)
+    ]
+    bench.news.clear()
+    return found
+
+
+@pytest.mark.parametrize("prefix", ["", "site/"])
+def test_filters_with_wildcards_bring_what_matches_them(prefix: str) -> None:
+    bench = bench_of_two(prefix)
+    assert bench.subscribed == {ANNOUNCED, COMMANDS}
+    for topic in ("homeassistant/device/config", "homeassistant/device/a/b/config", "site/tide"):
+        bench.publishes(topic, by=ANNOUNCED)
+    assert own(bench) == []
+    bench.publishes("homeassistant/device/a/config", by=ANNOUNCED, retain=True)
+    assert own(bench) == [("homeassistant/device/a/config", True)]
+    bench.seen()
+    bench.publishes("site/tidegate/gh/command/restart", qos=1, by=COMMANDS)
+    assert own(bench) == [("site/tidegate/gh/command/restart", False)]
+    assert len(bench.seen_of(mqtt5.PubAckPacket)) == 1, "acknowledged"
+    bench.publishes("site/tidegate/gh/command/restart", qos=1)
+    assert len(own(bench)) == 1, "of a broker without identifiers"
+
+
+def test_filters_wait_until_there_are_packet_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 1)
+    bench = bench_of_two()
+    assert bench.subscribed == {ANNOUNCED, COMMANDS}, "the second when the first is answered"
+
+
+def test_what_ours_alone_brings_is_neither_passed_on_nor_kept() -> None:
+    bench = bench_of_two()
+    bench.join(b"s1")
+    bench.subscribe(b"s1", b"homeassistant/#", 1)
+    bench.hear(b"s1")
+    topic = "homeassistant/device/a/config"
+    bench.publishes(topic, by=ANNOUNCED, retain=True)
+    assert bench.hear(b"s1") == []
+    assert topic not in bench.engine.downlink.retained
+    assert own(bench) == [(topic, True)]
+    bench.publishes(topic, by="homeassistant/#", retain=True)
+    assert bench.hear(b"s1") != []
+    assert own(bench) == [], "it came before"
+
+
+def test_a_copy_for_both_is_passed_on_and_is_ours_as_well() -> None:
+    bench = bench_of_two()
+    bench.join(b"s1")
+    bench.subscribe(b"s1", b"homeassistant/#", 1)
+    bench.hear(b"s1")
+    identifiers = [bench.identifiers["homeassistant/#"], bench.identifiers[ANNOUNCED]]
+    topic = "homeassistant/device/a/config"
+    bench.from_broker(mqtt5.PublishPacket(topic, b"x", subscription_ids=identifiers).write())
+    assert bench.hear(b"s1") != []
+    assert own(bench) == [(topic, False)]
+
+
+@pytest.mark.parametrize("prefix", ["", "site/"])
+def test_the_same_filter_of_a_client_takes_the_place_of_ours(prefix: str) -> None:
+    bench = bench_of_two(prefix)
+    bench.join(b"s1")
+    theirs = COMMANDS.removeprefix(prefix)
+    bench.subscribe(b"s1", theirs.encode(), 1)
+    bench.hear(b"s1")
+    bench.publishes("site/tidegate/gh/command/x", by=COMMANDS)
+    assert bench.hear(b"s1") != []
+    assert len(own(bench)) == 1
+    bench.lose_broker()
+    bench.seen()
+    bench.connect_broker()
+    subscribed = bench.seen_of(mqtt5.SubscribePacket)
+    assert ANNOUNCED in [each.pattern for one in subscribed for each in one.topic_filters]
+    bench.say(b"s1", Unsubscribe(2, theirs.encode()))
+    seen = bench.packets
+    (given_up,) = (n for n, each in enumerate(seen) if isinstance(each, mqtt5.UnsubscribePacket))
+    later = [each for each in seen[given_up:] if isinstance(each, mqtt5.SubscribePacket)]
+    assert [each.topic_filters[0].pattern for each in later] == [COMMANDS]
+    assert int(later[0].topic_filters[0].max_qos) == 1
+
+
 @pytest.mark.parametrize("prefix", ["", "home", "site-7/"])
 def test_a_broker_that_refuses_it_refuses_nothing_else(prefix: str) -> None:
-    upstream = replace(UPSTREAM, topic_prefix=prefix, own_topic=TOPIC)
+    upstream = replace(UPSTREAM, topic_prefix=prefix, own_filters=((TOPIC, 0),))
     bench = Bench(EngineOptions(upstream), connected=False)
     bench.take(bench.engine.restore(NOTHING, 0.0))
     bench.refuses = {TOPIC}

@@ -90,7 +90,7 @@ class House:
             perform=self.bench.ask,
             messages_per_s_max=PER_S,
             clock=lambda: self.at,
-            birth=(BIRTH,),
+            birth=BIRTH,
             records=RecordsFile(folder),
         )
         self.latest = Latest()
@@ -365,9 +365,9 @@ def test_only_home_assistants_birth_announces_again(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.enter("tank")
     house.beat(8)
-    house.publisher.record(OwnTopicReceived(b"offline"))
+    house.publisher.record(OwnTopicReceived(BIRTH, b"offline"))
     assert house.beat(8) == []
-    house.publisher.record(OwnTopicReceived(b"online"))
+    house.publisher.record(OwnTopicReceived(BIRTH, b"online"))
     assert ANNOUNCED in house.topics(8)
 
 

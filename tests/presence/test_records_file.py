@@ -105,7 +105,7 @@ def test_what_comes_while_the_disk_hangs_waits(tmp_path: Path) -> None:
 def test_it_is_written_in_a_thread(tmp_path: Path) -> None:
     file = RecordsFile(tmp_path, in_thread)
     file.put("a", "1")
-    assert file.flush(is_end=True)
+    file.flush(is_end=True)
     until(lambda: not file.flush())
     assert RecordsFile(tmp_path).load() == {"a": "1"}
 

@@ -210,7 +210,7 @@ class DemoDay:
 
 
 def _options(epoch: int) -> EngineOptions:
-    upstream = MqttOptions("demo", epoch, "tidegate-demo", own_topic=BIRTH_TOPIC)
+    upstream = MqttOptions("demo", epoch, "tidegate-demo", own_filters=((BIRTH_TOPIC, 0),))
     return EngineOptions(upstream, first_topic_id=first_topic_id(epoch, epoch), saves=True)
 
 

@@ -101,7 +101,6 @@ class Downlink:
         self._last_live: dict[str, tuple[bytes, float]] = {}
         self._newcomers: dict[tuple[ClientId, str], float] = {}
         self._confirm_until = inf
-        self._own_topic_received: str | None = None  # a filter of the gateway's own
         self._saves = saves
         self._not_saved = WriteBehind()
 
@@ -116,11 +115,6 @@ class Downlink:
         for topic_filter, qos in self.subscriptions.covering.items():
             self._upstream.subscriptions.want(topic_filter, qos, retained=True)
         self.retained.restore(retained, self.expiry_clock, now)
-
-    def subscribe_own_topic(self, topic_filter: str) -> list[Output]:
-        """Subscribe to what the gateway listens to for itself; the upstream session hears it."""
-        self._own_topic_received = topic_filter
-        return self._apply(self.subscriptions.ask(topic_filter, 0), retained=False)
 
     # From the clients
 
@@ -274,9 +268,6 @@ class Downlink:
             if session.client_id != client_id:
                 gone = Save(SubscriptionDeleted(session.client_id, refused))
                 effects.append(FormerOutput(session.client_id, [gone]))
-        if refused == self._own_topic_received:
-            self._own_topic_received = None
-            effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
         lost = [client_of(name) for name in losers]
         client_ids = tuple(dict.fromkeys([*lost, *(asked.client_id for asked in own)]))
         effects += [Save(SubscriptionDeleted(client_id, refused)) for client_id in client_ids]

@@ -24,7 +24,7 @@ RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
 @dataclass(frozen=True, slots=True)
 class MqttOptions:
     """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading.
-    `own_topic`: a topic as the broker has it, which the gateway listens to for itself.
+    `own_filters`: what the gateway subscribes to for itself, as the broker has it, with the QoS.
     """
 
     gateway_name: str
@@ -41,23 +41,10 @@ class MqttOptions:
     packet_bytes_max: int = 1 << 20
     waiting_messages_max: int = 100_000
     waiting_bytes_max: int = 64 << 20
-    own_topic: str | None = None
+    own_filters: tuple[tuple[str, int], ...] = ()
     filters_per_subscribe_max: int = 64
     probe_s: float = 10.0  # after an outage (caution.py)
 
     @property
     def presence_topic(self) -> str:
         return f"{self.topic_prefix}tidegate/{self.gateway_name}/state"
-
-    @property
-    def own_topic_filter(self) -> str | None:
-        """The same as clients would name it, if they can: then it is one subscription of many."""
-        topic, prefix = self.own_topic, self.topic_prefix
-        if topic is None or not topic.startswith(prefix) or len(topic) == len(prefix):
-            return None
-        return topic.removeprefix(prefix)
-
-    @property
-    def own_filter(self) -> str | None:
-        """What is overheard, if they cannot: then the subscription is the gateway's alone."""
-        return self.own_topic if self.own_topic_filter is None else None

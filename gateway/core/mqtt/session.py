@@ -59,6 +59,7 @@ from gateway.core.mqtt.caution import (
     own_key,
 )
 from gateway.core.mqtt.options import PACKET_BYTES_MAX, RECEIVE_MAX, MqttOptions
+from gateway.core.mqtt.own_filters import Concern
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.receiver import Receiver, Verdict
@@ -116,7 +117,10 @@ class MqttSession:
         self.caution = Caution(options.probe_s)
         self.publisher = Publisher(options, topic_options, pauses or ProcessPauses(), self.caution)
         self.subscriptions = Subscriber(
-            options.topic_prefix, self.caution, options.filters_per_subscribe_max
+            options.topic_prefix,
+            self.caution,
+            options.filters_per_subscribe_max,
+            options.own_filters,
         )
         self._receiver = Receiver(options.topic_prefix, self.subscriptions)
         self._options = options
@@ -521,8 +525,6 @@ class MqttSession:
             is_resumed=packet.session_present,
             packet_bytes_max=packet.max_packet_size,
         )
-        if self._options.own_filter is not None:
-            effects += self.subscriptions.subscribe_own_topic(self._options.own_filter)
         resent = self.publisher.open(packet, now)
         waiting = len(self.publisher.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
@@ -536,9 +538,13 @@ class MqttSession:
     def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Output]:
         received = publication_of(packet)
         publication, verdict = self._receiver.receive(received)
+        concern = self.subscriptions.concern_of(received.topic, received.identifiers)
+        if concern is Concern.GATEWAY and verdict is Verdict.NEW:
+            verdict = Verdict.COPY  # of nothing that clients get
         effects = self._answer(publication, verdict)
-        if received.topic == self._options.own_topic:
-            effects.append(OwnTopicReceived(received.payload))
+        if concern is not Concern.CLIENTS and verdict in (Verdict.NEW, Verdict.COPY):
+            own = OwnTopicReceived(received.topic, received.payload, is_retained=received.retain)
+            effects.append(own)
         return effects
 
     def _answer(self, publication: Publication, verdict: Verdict) -> list[Output]:

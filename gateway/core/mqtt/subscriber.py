@@ -48,6 +48,7 @@ from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, Key, filter_key, own_filter_key
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST, PACKET_BYTES_MAX
+from gateway.core.mqtt.own_filters import Concern, OwnFilter, OwnFilters
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
 from gateway.packets.codec import BadPacketError
@@ -76,6 +77,7 @@ class Subscriber:
         topic_prefix: str,
         caution: Caution | None = None,
         filters_max: int = FILTERS_PER_PACKET_MAX,
+        own: Sequence[OwnFilter] = (),
     ) -> None:
         self.filters_max = filters_max
         self._caution = caution or Caution(0.0)
@@ -93,8 +95,8 @@ class Subscriber:
         self._before: dict[str, int] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
-        self._overhearing: dict[int, str] = {}  # asked for, by packet id
-        self._own_missing: str | None = None  # to be asked for: what no client's filter matches
+        self._own = OwnFilters(own, topic_prefix)
+        self._own_asked: dict[int, str] = {}  # by packet id
         # To be subscribed: filter -> with its retained messages.
         self._missing: dict[str, bool] = {}
         # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
@@ -159,7 +161,7 @@ class Subscriber:
     def is_idle(self) -> bool:
         """Whether something is to be asked for, and nothing that is under way will bring it on."""
         is_due = self._missing or self._refused or (self._stale and self.acknowledged)
-        is_due = is_due or self._own_missing is not None
+        is_due = is_due or self._own.missing
         return self.is_open and bool(is_due) and not self._waits()
 
     # From the engine
@@ -181,6 +183,7 @@ class Subscriber:
             qos = WILDCARD_QOS
             self._wildcards.add(topic_filter)
         self._wanted[topic_filter] = qos
+        self._own.wanted(topic_filter)
         if topic_filter in self._stale or not self._is_asked(topic_filter):
             self._stale.pop(topic_filter, None)
             self._missing[topic_filter] = retained
@@ -218,9 +221,13 @@ class Subscriber:
 
     def _advance(self) -> list[Output]:
         effects = [*self._refuse_blocked(), *self._subscribe_missing()]
-        if self._own_missing is not None:
-            effects += self._subscribe_own()
+        for own in self._own_missing():
+            effects += self._subscribe_own(own)
         return effects + self._give_up()
+
+    def _own_missing(self) -> list[str]:
+        """Those of the gateway's own filters that are to be subscribed and may be."""
+        return list(islice(self._own.missing, max(0, ASKED_MAX - len(self._asked))))
 
     def _give_up(self) -> list[Output]:
         effects: list[Output] = []
@@ -253,15 +260,15 @@ class Subscriber:
         held = {each: self._missing.pop(each) for each in suspects}
         effects += self._subscribe_missing()
         self._missing |= held
-        own = self._own_missing
-        if own is not None and not caution.is_suspect(own_filter_key(own), caution.heard_at):
-            effects += self._subscribe_own()
+        for own in self._own_missing():
+            if not caution.is_suspect(own_filter_key(own), caution.heard_at):
+                effects += self._subscribe_own(own)
         effects += self._give_up()
         self._ask_for_turn()
         return effects
 
     def _ask_for_turn(self) -> None:
-        is_due = self._missing or self._stale or self._own_missing is not None
+        is_due = self._missing or self._stale or self._own.missing
         if is_due and not self._waits():
             self._caution.ask_for_turn()
 
@@ -278,18 +285,26 @@ class Subscriber:
                 effects += self._ask_one(topic_filter)
                 if self._waits():  # else it is too long for the broker
                     return effects
-        own = self._own_missing
-        if own is not None and self._may_go_alone(
-            own_filter_key(own), may_be_suspect=may_be_suspect
-        ):
-            if caution.has_unread:
-                return [*effects, *caution.ask_whether_read()]
-            effects += self._sent_alone(own_filter_key(own), self._subscribe_own())
+        effects += self._ask_own_alone(may_be_suspect=may_be_suspect)
+        if self._waits():
+            return effects
         if caution.degree == EVERYTHING and self._stale:
             if caution.has_unread:
                 return [*effects, *caution.ask_whether_read()]
             first = next(iter(self._stale))
             effects += self._sent_alone(filter_key(first), self._give_up())
+        return effects
+
+    def _ask_own_alone(self, *, may_be_suspect: bool) -> list[Output]:
+        caution = self._caution
+        effects: list[Output] = []
+        for own in self._own_missing():
+            if self._may_go_alone(own_filter_key(own), may_be_suspect=may_be_suspect):
+                if caution.has_unread:
+                    return caution.ask_whether_read()
+                effects += self._sent_alone(own_filter_key(own), self._subscribe_own(own))
+                if self._waits():
+                    break
         return effects
 
     def _waits(self) -> bool:
@@ -367,23 +382,34 @@ class Subscriber:
         self._stale.pop(topic_filter, None)  # to give it up was the cause
         return self._forget(topic_filter) if topic_filter in self._saved else []
 
-    def subscribe_own_topic(self, topic: str) -> list[Output]:
-        """Subscribe to what no client's filter can match; only of a refusal the engine hears."""
-        caution = self._caution
-        if caution.is_blocked(own_filter_key(topic), 0, caution.heard_at):
-            return [FilterRefused(topic, BLOCKED)]
-        self._own_missing = topic
-        return self.advance()
+    def concern_of(self, topic: str, identifiers: Sequence[int]) -> Concern:
+        """Whom a publication concerns: clients, the gateway itself, or both."""
+        return self._own.concern_of(topic, identifiers, self._wanted)
 
-    def _subscribe_own(self) -> list[Output]:
-        topic, self._own_missing = self._own_missing, None
-        assert topic is not None
+    def _open_own(self) -> list[Output]:
+        """The gateway's own filters: only of a refusal the engine hears."""
+        caution = self._caution
+        self._own.opened(self._wanted)
+        effects: list[Output] = []
+        for own in list(self._own.missing):
+            if caution.is_blocked(own_filter_key(own), 0, caution.heard_at):
+                del self._own.missing[own]
+                effects.append(FilterRefused(own, BLOCKED))
+        return effects
+
+    def _subscribe_own(self, own: str) -> list[Output]:
+        del self._own.missing[own]
         packet_id = self._new_packet_id()
-        packet = mqtt5.SubscribePacket(packet_id, [mqtt5.TopicFilter(topic)]).write()
+        packet = mqtt5.SubscribePacket(
+            packet_id,
+            [mqtt5.TopicFilter(own, max_qos=mqtt5.QoS(self._own.qos_of(own)))],
+            subscription_id=self._own.identifier_of(own) if self.tells_retained else None,
+        ).write()
         if len(packet) > self._packet_bytes_max:
-            return [FilterRefused(topic, TOO_LONG.format(limit=self._packet_bytes_max))]
+            return [FilterRefused(own, TOO_LONG.format(limit=self._packet_bytes_max))]
+        self._replayed_until = self._caution.heard_at + REPLAY_S
         self._asked[packet_id] = []
-        self._overhearing[packet_id] = topic
+        self._own_asked[packet_id] = own
         return [Transmit(packet)]
 
     # From the connection
@@ -403,8 +429,7 @@ class Subscriber:
         self._is_heir = self._is_heir and is_resumed
         self.tells_retained = identifiers_available
         self._asked.clear()
-        self._overhearing.clear()
-        self._own_missing = None
+        self._own_asked.clear()
         for topic_filter in [key for filters in self._giving_up.values() for key in filters]:
             # Who knows whether the broker heard it; unless it refused to have it again since.
             if topic_filter not in self._wanted and topic_filter in self._saved:
@@ -426,7 +451,7 @@ class Subscriber:
         self._wanted |= self._always
         self._wildcards |= self._always.keys()
         self._missing = dict.fromkeys(self._wanted, True)
-        return forgotten + self.advance()
+        return forgotten + self._open_own() + self.advance()
 
     def close(self) -> None:
         self.is_open = False
@@ -444,7 +469,7 @@ class Subscriber:
         if filters and len(codes) != len(filters):
             raise BadPacketError(f"SUBACK with {len(codes)} codes for {len(filters)} filters")
         effects: list[Output] = []
-        topic = self._overhearing.pop(packet_id, None)
+        topic = self._own_asked.pop(packet_id, None)
         if topic is not None and max(codes, default=0) >= REFUSED:
             effects.append(FilterRefused(topic, spoken("SUBACK", max(codes), None)))
         for topic_filter, code in zip(filters, codes, strict=False):
@@ -605,6 +630,7 @@ class Subscriber:
             del self._stale[topic_filter]
             self._saved[topic_filter] = UNASKED
             self._unanswered.pop(topic_filter, None)
+            self._own.given_up(topic_filter)
         packet_id = self._new_packet_id()
         self._giving_up[packet_id] = filters
         patterns = [self._prefix + topic_filter for topic_filter in filters]

@@ -107,7 +107,7 @@ class Story:
     ) -> None:
         """`manner`: when the broker ends the connection for a reading."""
         self.broker = EndingBroker(
-            changed={"topic_prefix": "p/", "own_topic": OWN_TOPIC, **changed},
+            changed={"topic_prefix": "p/", "own_filters": ((OWN_TOPIC, 0),), **changed},
             receive_max=receive_max,
         )
         self.readings: list[Reading] = []

@@ -623,7 +623,9 @@ def test_own_messages_go_one_at_a_time_where_everything_goes_alone() -> None:
 
 
 def test_the_topic_that_the_gateway_listens_to_is_found_and_refused_as_a_filter_is() -> None:
-    broker = EndingBroker(filters(BIRTH), changed={"topic_prefix": "site/", "own_topic": BIRTH})
+    broker = EndingBroker(
+        filters(BIRTH), changed={"topic_prefix": "site/", "own_filters": ((BIRTH, 0),)}
+    )
     good = reading("t")
     brought_to_its_end(broker, good, wants=("f", "g"))
     assert set(broker.filters_refused) == {BIRTH}
@@ -648,7 +650,7 @@ def test_the_topic_that_the_gateway_listens_to_is_found_and_refused_as_a_filter_
 
 def test_a_topic_of_ours_that_the_broker_finds_too_long_is_refused_and_holds_up_nothing() -> None:
     broker = EndingBroker(
-        changed={"topic_prefix": "s/", "own_topic": BIRTH * 5}, max_packet_size=90
+        changed={"topic_prefix": "s/", "own_filters": ((BIRTH * 5, 0),)}, max_packet_size=90
     )
     for is_careful in (False, True):
         if is_careful:
