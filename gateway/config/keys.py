@@ -502,7 +502,8 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
         "nothing can be changed by anyone who reaches the page",
         example='"/etc/tidegate/admin.password"', at_once=True),
     Key("hosts", Texts(HOSTS_MAX, HOST), "Names under which the page answers, beside IP addresses, "
-        "localhost and the name of this machine, alone or in .local; no ports",
+        "localhost and the name of this machine, alone or in .local; no ports; \"*\" for any name, "
+        "where only a proxy that asks who it is reaches the page",
         "what no other site can take", example='["gateway.example.org"]'),
 ))
 

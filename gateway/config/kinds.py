@@ -273,12 +273,18 @@ class Several(Kind):
         """One of them, or a MismatchError."""
 
     def from_text(self, text: str) -> object:
-        """Commas between them, as nobody wants to quote brackets in a shell."""
-        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
+        """With commas between them: brackets need quotes in a shell. Those are taken as well."""
+        parts = [each.strip() for each in text.strip("[] ").split(",")]
+        return [_unquoted(each) for each in parts if each]
 
     def _literal(self, value: object) -> str:
         assert isinstance(value, tuple)
         return f"[{', '.join(quoted(str(each)) for each in value)}]"
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
 
 
 @dataclass(frozen=True, slots=True)
