@@ -123,7 +123,7 @@ class App:
         self.write_options()
         return subprocess.run(
             [sys.executable, RUN, *arguments], env=self._environment, capture_output=True,
-            text=True, timeout=60, check=False,
+            text=True, timeout=200, check=False,
         )  # fmt: skip
 
     @contextmanager
@@ -152,7 +152,7 @@ class App:
 
     def page(self, path: str, host: str = "home.example.org:8123") -> int | None:
         """The status code of an answer, under the name that the browser has for Home Assistant."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.page_port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.page_port, timeout=200)
         try:
             connection.request("GET", path, headers={"Host": host})
             return connection.getresponse().status
@@ -237,7 +237,7 @@ def test_it_runs_with_the_broker_and_the_page_that_the_supervisor_names(app: App
 
 
 def self_status(app: App) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", app.page_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", app.page_port, timeout=200)
     connection.request("GET", "/api/status")
     return connection.getresponse().read().decode()
 

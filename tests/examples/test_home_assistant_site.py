@@ -80,7 +80,7 @@ async def values_of(broker: Mosquitto, port: int, line: Path) -> set[str]:
                     await one.connect()
                     topic = await one.register("sensors/level")
                     await one.publish(topic, b'[{"n":"level","u":"m","v":1.5}]', qos=1)
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(200):
                     async for message in home_assistant.messages:
                         if b"1.5" in message.payload:
                             found.add(message.topic.value.rsplit("/", 1)[1])
