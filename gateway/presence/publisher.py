@@ -263,8 +263,11 @@ class PresencePublisher:
             )
         if outputs:
             self._perform(outputs)
-        announcements = self._queue.announcements
-        for line in () if announcements is None else announcements.take_lines():
+        announcements, board = self._queue.announcements, self._queue.board
+        lines = [] if announcements is None else announcements.take_lines()
+        if board is not None and board.pending is not None:
+            lines += board.pending.take_lines()
+        for line in lines:
             log.warning("%s", line)
 
     def _set_clock(self) -> None:
@@ -291,6 +294,8 @@ class PresencePublisher:
         if self._beats % BEATS_A_SECOND and not values.has_new:
             return
         values.expire(at)
+        for declared in values.take_declared():
+            announcements.declare(*declared)
         for received in values.take_received():
             announcements.learn(received, at)
         for client_id in values.take_fresh():
