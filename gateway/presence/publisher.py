@@ -43,7 +43,7 @@ from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.queue import ONLINE, PresenceQueue
 from gateway.presence.standing import OFFLINE, standing_in
-from gateway.presence.topics import is_announcement
+from gateway.presence.topics import NO_CONNECTION, is_announcement
 from gateway.transports.clock import now, pauses, unix_ms_at_zero
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class PresencePublisher:
         """Of a sensor without a connection (QoS -1) its topic is all that is known."""
         if reading.client_id != NOBODY:
             return reading.client_id if self._is_known(reading.client_id) else None
-        client_id, board = ClientId(f"topic:{reading.topic}"), self._queue.board
+        client_id, board = ClientId(f"{NO_CONNECTION}{reading.topic}"), self._queue.board
         if board is None or not board.received_without_connection(client_id, self._now()):
             return None
         return client_id

@@ -117,6 +117,11 @@ def test_a_client_id_that_makes_no_topic_is_named() -> None:
     assert device.entries.keys() == {"standing", "last_seen"}
 
 
+def test_a_sensor_without_a_connection_has_no_commands() -> None:
+    found = components(number(), client_id="topic:barn/door", declared={STATE: ("restart",)})
+    assert found.keys() == {"standing", "last_seen"}
+
+
 def test_of_one_name_the_first_that_fits_decides_and_a_pattern_may_fit_none() -> None:
     options = (
         number(client="well-*", label="Well"),
@@ -230,7 +235,9 @@ def test_everything_known_is_announced_as_home_assistant_takes_it() -> None:
     assert (restart["command_topic"], restart["device_class"]) == ("tank/set/restart", "restart")
     assert (update["command_topic"], update["state_topic"]) == ("tank/install", "tank/update")
     assert (update["payload_install"], update["device_class"]) == ("install", "firmware")
+    assert interval["retain"] is True
     assert "retain" not in restart
+    assert "retain" not in update
 
 
 def test_what_the_operator_has_set_on_that_topic_is_instead_of_it() -> None:

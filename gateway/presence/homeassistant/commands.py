@@ -31,7 +31,7 @@ from gateway.presence.homeassistant.entities import (
     value_in_document,
 )
 from gateway.presence.homeassistant.overrides import matches
-from gateway.presence.topics import plain_name
+from gateway.presence.topics import NO_CONNECTION, plain_name
 
 CLIENT = "{client}"
 VALUE = "{value}"
@@ -104,8 +104,10 @@ def commands_for(
     client_id: str, options: Iterable[CommandOptions], declared: Iterable[CommandOptions] = ()
 ) -> list[CommandOptions]:
     """Those of a device: of one name the first, and what the operator has set before what the
-    device declares.
+    device declares. A sensor without a connection can be sent nothing.
     """
+    if client_id.startswith(NO_CONNECTION):
+        return []
     fitting = [each for each in options if each.client is None or matches(each.client, client_id)]
     commands = {each.key: each for each in reversed(fitting)}
     topics = {each.topic_for(client_id) for each in fitting}

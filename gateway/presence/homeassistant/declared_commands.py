@@ -2,8 +2,10 @@
 
 A JSON reading on `T/state` has a member `commands`, a list of names. Those of `KNOWN` become
 entities: what is set is sent to `T/set/NAME`, and what is in effect is the member NAME of the same
-reading. `update` is Home Assistant's entity of that name, with the state on `T/update` and the
-command on `T/install`. Our node application does so; so can any other (docs/home_assistant.md).
+reading. Settings are retained, for a device that subscribes again with a new session; `restart`
+and `install` are not. `update` is Home Assistant's entity of that name, with the state on
+`T/update` and the command on `T/install`. Our node application does so; so can any other
+(docs/home_assistant.md).
 
 Limits: `TOPICS_MAX` declarations of a device, `NAMES_MAX` names in each; what is beyond is left
 out.
@@ -37,6 +39,7 @@ def _number(
         topic="",
         label=label,
         state=name,
+        retain=True,
         min=least,
         max=most,
         step=1,
