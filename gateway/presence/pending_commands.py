@@ -41,7 +41,7 @@ class PendingCommands:
     # From the announcements
 
     def watch(self, client_id: ClientId, topics: Mapping[str, str]) -> None:
-        """The commands that the device has now; none: no more."""
+        """Names of the commands that the device has now, by their topics; none: no more."""
         known = self._devices.get(client_id)
         if not topics:
             self._devices.pop(client_id, None)
@@ -101,13 +101,13 @@ class PendingCommands:
             device.watched_at = now
         filters = session.filters
         device.unheard = {
-            name: topic
-            for name, topic in device.unheard.items()
+            topic: name
+            for topic, name in device.unheard.items()
             if not any(covers(each, topic) for each in filters)
         }
         if session.last_received_at < device.watched_at + GRACE_S:
             return
-        for name, topic in device.unheard.items():
+        for topic, name in device.unheard.items():
             self._lines.append(
                 f"{client_id}: the command {name!r} goes to {topic!r}, to which it has not "
                 "subscribed"

@@ -106,6 +106,8 @@ def test_the_value_of_a_state_is_no_entity_of_its_own() -> None:
 def test_a_state_that_comes_on_several_topics_is_named() -> None:
     other = KnownValue("tank/other", "interval_s", Kind.NUMBER)
     device = documents(number()).entries("tank", [INTERVAL, other])
+    assert "tank_2fother_20interval_s" in device.entries, "it is still a value"
+    assert "tank_2fstate_20interval_s" not in device.entries
     ((name, why),) = device.notes
     assert name == "interval"
     assert "'interval_s' comes on several topics, the first is its state" in why
@@ -287,7 +289,7 @@ def test_a_declaration_takes_values_back_and_is_kept_over_a_restart(tmp_path: Pa
     message = announcements.next_announcement()
     assert message is not None
     assert "tank_2fstate_20interval_s" not in json.loads(message.payload)["components"]
-    assert watched[-1] == {"interval_s": "tank/set/interval_s"}
+    assert watched[-1] == {"tank/set/interval_s": "interval_s"}
     (line,) = announcements.take_lines()
     assert "tank: 'tank/state' declares 'dance', which is no command known here" in line
     announcements.declare(TANK, STATE, ("interval_s", "dance"))

@@ -13,7 +13,7 @@ from gateway.presence.pending_commands import BEATS, GRACE_S, PendingCommands
 from tests.presence.devices import TOPICS, Fleet
 
 TANK = ClientId("tank")
-SET = {"valve": "tank/set"}
+SET = {"tank/set": "valve"}
 
 
 class Watched(Fleet):

@@ -38,7 +38,7 @@ class Announcements:
         watch: Callable[[ClientId, Mapping[str, str]], None] = lambda *_: None,
     ) -> None:
         """`values_of`: the document of a device's last values; empty without any. `watch`: is told
-        the topics of a device's commands, by their names.
+        the names of a device's commands, by their topics.
         """
         self._documents = documents
         self._values_of = values_of

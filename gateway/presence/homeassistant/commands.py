@@ -81,10 +81,8 @@ class CommandOptions:
         where = "" if self.declared_on is None else f"{self.declared_on}/".replace(" ", "\0")
         return plain_name(f"command-{where}{self.name}")
 
-    def shows(self, known: KnownValue) -> bool:
-        """Whether that value is what this entity shows."""
-        if self.kind == "button" or (self.state is None and not self.replaces):
-            return False
+    def may_show(self, known: KnownValue) -> bool:
+        """Whether that value is one that says what is in effect."""
         if self.state_topic is not None and not covers(self.state_topic, known.topic):
             return False
         return known.name == self.state or known.name in self.replaces
@@ -92,11 +90,14 @@ class CommandOptions:
 
 @dataclass(frozen=True, slots=True)
 class CommandEntity:
-    """`topic`: as devices name it. `note`: what is wrong with it, for the log."""
+    """`topic`: as devices name it. `shows`: topics and names of the values that it takes the place
+    of. `note`: what is wrong with it, for the log.
+    """
 
-    key: str
+    command: CommandOptions
     topic: str
     entry: Entry
+    shows: Sequence[tuple[str, str]] = ()
     note: str | None = None
 
 
@@ -109,9 +110,10 @@ def commands_for(
     if client_id.startswith(NO_CONNECTION):
         return []
     fitting = [each for each in options if each.client is None or matches(each.client, client_id)]
-    commands = {each.key: each for each in reversed(fitting)}
     topics = {each.topic_for(client_id) for each in fitting}
-    commands |= {each.key: each for each in declared if each.topic not in topics}
+    commands: dict[str, CommandOptions] = {}
+    for each in (*fitting, *(each for each in declared if each.topic not in topics)):
+        commands.setdefault(each.key, each)
     return list(commands.values())
 
 
@@ -140,11 +142,12 @@ def entity_of_command(
     )
     if command.entity_category not in (None, "none"):
         entry["entity_category"] = command.entity_category
-    note = None
+    found, note = [(each.topic, each.name) for each in values if command.may_show(each)], None
     if command.state is not None and command.kind in _STATES:
-        topics = [each.topic for each in values if command.shows(each)]
-        if len(set(topics)) > 1:
+        topics = [each for each, _ in found]
+        if len(topics) > 1:
             note = f"{command.state!r} comes on several topics, the first is its state: {topics}"
+        found = found[:1]
         where = topics[0] if topics else command.state_topic
         is_known = where is not None and _NO_TOPIC.search(where) is None
         state = _state(command, where or "") if is_known else _absent(command.kind)
@@ -152,7 +155,9 @@ def entity_of_command(
         entry |= {"state_topic": values_topic, key: f"{{{{ {state} }}}}"}
     elif command.kind == "update":
         entry["state_topic"] = f"{topic_prefix}{command.state_topic}"
-    return CommandEntity(command.key, topic, entry, note)
+    else:
+        found = []
+    return CommandEntity(command, topic, entry, found, note)
 
 
 def label_of(command: CommandOptions, all_labels: Sequence[str]) -> str:

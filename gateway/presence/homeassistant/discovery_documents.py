@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.commands import (
+    CommandEntity,
     CommandOptions,
     commands_for,
     entity_of_command,
@@ -41,8 +42,8 @@ _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/conf
 @dataclass(frozen=True, slots=True)
 class DeviceDocument:
     """`components`: platform by key. `left_out`: by the value's name, why it is not as the operator
-    has set it. `command_topics`: as the device names them, by the command's name. `notes`: by a
-    command's name, what is wrong with it.
+    has set it. `command_topics`: names of commands by their topics, as the device names these.
+    `notes`: by a command's name, what is wrong with it.
     """
 
     entries: Mapping[str, Entry]
@@ -100,12 +101,13 @@ class DiscoveryDocuments:
         """
         device_id = self._device_id(client_id)
         values, declared = list(values), declared or {}
-        commands = commands_for(client_id, self.command_options, commands_of(declared))
+        commands, notes = self._commands(client_id, values, declared)
+        of_commands = {each for command in commands for each in command.shows}
         shown = [
             (known, options)
             for known in values
             if ((options := self._options(client_id, known)) is None or not options.hide)
-            and not any(command.shows(known) for command in commands)
+            and (known.topic, known.name) not in of_commands
             and not (known.topic in declared and is_declaration(known.name))
         ]
         labels = _labels(shown)
@@ -136,34 +138,39 @@ class DiscoveryDocuments:
             state_topic=where,
             value_template=_member("last_seen"),
         )
-        topics, notes = self._add_commands(entries, client_id, commands, values)
+        self._add_commands(entries, client_id, commands)
+        topics = {each.topic: each.command.name for each in commands}
         return DeviceDocument(entries, left_out, topics, notes)
 
-    def _add_commands(
-        self,
-        entries: dict[str, Entry],
-        client_id: str,
-        commands: Sequence[CommandOptions],
-        values: Sequence[KnownValue],
-    ) -> tuple[dict[str, str], list[tuple[str, str]]]:
-        """Their topics and notes, by their names."""
-        device_id, values_topic = self._device_id(client_id), self.topics.values(client_id)
-        labels = [plain_label(command) for command in commands]
-        topics: dict[str, str] = {}
+    def _commands(
+        self, client_id: str, values: Sequence[KnownValue], declared: Declared
+    ) -> tuple[list[CommandEntity], list[tuple[str, str]]]:
+        """With what is wrong with them, by their names."""
+        values_topic = self.topics.values(client_id)
+        found: list[CommandEntity] = []
         notes: list[tuple[str, str]] = []
-        for command in commands:
+        for command in commands_for(client_id, self.command_options, commands_of(declared)):
             entity = entity_of_command(command, client_id, values, values_topic, self.topic_prefix)
             if entity is None:
                 notes.append((command.name, "the client id has + or #, so it makes no topic"))
                 continue
-            entries[entity.key] = entity.entry | {
-                "unique_id": f"{device_id}_{entity.key}",
-                "name": label_of(command, labels),
-            }
-            topics[command.name] = entity.topic
+            found.append(entity)
             if entity.note is not None:
                 notes.append((command.name, entity.note))
-        if topics:
+        return found, notes
+
+    def _add_commands(
+        self, entries: dict[str, Entry], client_id: str, commands: Sequence[CommandEntity]
+    ) -> None:
+        device_id = self._device_id(client_id)
+        labels = [plain_label(each.command) for each in commands]
+        for each in commands:
+            key = each.command.key
+            entries[key] = each.entry | {
+                "unique_id": f"{device_id}_{key}",
+                "name": label_of(each.command, labels),
+            }
+        if commands:
             entries["waiting"] = self._of_gateway(
                 device_id,
                 "waiting",
@@ -173,7 +180,6 @@ class DiscoveryDocuments:
                 state_topic=self.topics.client(client_id),
                 value_template=_WAITING,
             )
-        return topics, notes
 
     def document(self, client_id: str, components: Mapping[str, Entry]) -> bytes:
         device_id = self._device_id(client_id)
