@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+from gateway.core.effects import DeliverySaved
 from gateway.core.session.session import Session
-from gateway.core.state_records import ClientId
+from gateway.core.state_records import ClientId, State
 from gateway.core.values import Message
 from gateway.frames import Pingreq
 from gateway.presence.availability import Availability
 from gateway.presence.pending_commands import BEATS, GRACE_S, PendingCommands
-from tests.presence.devices import TOPICS, Fleet
+from tests.presence.devices import RULES, TOPICS, Fleet
 
 TANK = ClientId("tank")
 SET = {"tank/set": "valve"}
@@ -52,8 +53,10 @@ def test_what_a_device_that_is_there_takes_at_once_does_not_wait() -> None:
     session = fleet.awake("tank", 0.0)
     fleet.pending.watch(TANK, SET)
     deliver(session)
+    session.kept(DeliverySaved(TANK, 0, is_released=False), 0.0)
     assert fleet.pending.waiting(TANK) == 0
-    session.handle_time(1000.0)
+    session.handle_time(RULES.retry_after_s + 1)
+    assert session.state is State.ACTIVE
     assert fleet.pending.waiting(TANK) == 1, "it was sent again"
 
 
@@ -80,9 +83,9 @@ def test_a_device_that_went_is_not_looked_at_any_more() -> None:
     fleet.pending.watch(TANK, SET)
     fleet.pending.watch(ClientId("s"), SET)
     assert fleet.pending.waiting(TANK) == 0, "it has no session"
-    fleet.pending.look(0.0)
+    assert fleet.pending.look(0.0) == [ClientId("s")], "the round begins"
+    fleet.pending.waiting(ClientId("s"))
     fleet.pending.watch(TANK, {})
-    fleet.pending.watch(ClientId("s"), {})
     assert fleet.changed() == []
     assert fleet.pending.waiting(TANK) is None
 
@@ -121,8 +124,11 @@ def test_what_waits_is_part_of_the_presence_and_published_when_it_changes() -> N
     fleet.board.connected()
     session = fleet.asleep("tank", 0.0)
     fleet.asleep("other", 0.0)
+    fleet.pending.watch(ClientId("gone"), SET)
     documents = fleet.documents(0.0)
+    assert len(documents) == 2
     assert all("waiting" not in each for each in documents)
+    fleet.pending.watch(ClientId("gone"), {})
     fleet.pending.watch(TANK, SET)
     assert [each["waiting"] for each in fleet.documents(1.0)] == [0]
     deliver(session, 1.0)
