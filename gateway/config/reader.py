@@ -23,6 +23,7 @@ from gateway.config.settings import (
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HomeAssistantCommandSettings,
     HomeAssistantSettings,
     HomeAssistantValueSettings,
     HostPort,
@@ -108,6 +109,7 @@ def _settings(gathering: Gathering) -> Settings:
     lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
+    commands = len(gathering.entries.get(("home_assistant_command",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
         for path, topics in list(tables.items())
@@ -132,6 +134,9 @@ def _settings(gathering: Gathering) -> Settings:
         home_assistant_value=tuple(
             _value(tables[("home_assistant_value", index)]) for index in range(values)
         ),
+        home_assistant_command=tuple(
+            _command(tables[("home_assistant_command", index)]) for index in range(commands)
+        ),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
@@ -151,6 +156,11 @@ def _topic(given: dict[str, Any]) -> TopicSettings:
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:
     """A name that is missing is a problem, which `cross_checks` reports."""
     return HomeAssistantValueSettings(**({"name": ""} | given))
+
+
+def _command(given: dict[str, Any]) -> HomeAssistantCommandSettings:
+    """What is missing is a problem, which `cross_checks` reports."""
+    return HomeAssistantCommandSettings(**({"name": "", "kind": "button", "topic": ""} | given))
 
 
 def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:
