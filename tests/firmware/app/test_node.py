@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from firmware.app.given import settings_of
 from firmware.app.kept import Kept
 from firmware.app.log import Log
 from firmware.app.node import SAFE_SLEEP_MS, SKIP_MAX, Node
-from firmware.app.settings import Settings
 from firmware.loader.slots import Slots
 from gateway.cli.sensors import senml
 from gateway.frames import Publish, decode
@@ -52,7 +52,7 @@ class Bench:
     def wake(self) -> int:
         slots = Slots(self.flash)
         self.is_safe = slots.booted(is_wake=bool(self.board.rtc_memory))
-        told = Settings(self.given, {})
+        told = settings_of(self.given, {})
         assert told.problems == []
         log = Log(told.log_level, self.lines.append)
         node = Node(self.board, self.flash, slots, told, log, {}, self.is_safe)
