@@ -23,8 +23,12 @@ class State:
         self._document = bytearray(OCTETS_MAX)
         self._octets = 0
 
-    def add(self, text: str) -> None:
-        """Raises IndexError where it does not fit."""
+    def put(self, name: str, value: object) -> None:
+        """A member. Raises IndexError where it does not fit."""
+        start = "," if self._octets else "{"
+        self._add(f'{start}"{name}":' + json.dumps(value, separators=(",", ":")))
+
+    def _add(self, text: str) -> None:
         octets = text.encode()
         start = self._octets
         self._octets += len(octets)
@@ -48,12 +52,12 @@ class State:
             if letters < _LETTERS_MIN:
                 letters = _LETTERS_MAX
                 trouble = trouble[:-1]
-        self.add(',"settings":' + json.dumps(settings))
-        self.add(',"update":' + json.dumps(update))
-        self.add(',"trouble":[')
+        self.put("settings", settings)
+        self.put("update", update)
+        self._add(',"trouble":[')
         for at, text in enumerate(trouble):
-            self.add("," * (at > 0) + json.dumps(text[:letters]))
-        self.add("]}")
+            self._add("," * (at > 0) + json.dumps(text[:letters]))
+        self._add("]}")
         return memoryview(self._document)[: self._octets]
 
 

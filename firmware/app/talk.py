@@ -242,7 +242,12 @@ class Talk:
     def _report(self, store: "Store | None") -> None:
         if self.is_state_due:
             self._watch.step("tell", _LISTEN_MS)
-            self._client.publish(self._link.state, self._state(store), 1, retain=1)
+            try:
+                self._client.publish(self._link.state, self._state(store), 1, retain=1)
+            except OSError as error:
+                if error.args[0] not in _REFUSALS:
+                    raise
+                self._log(ERROR, f"the gateway refuses the state: {error.args[0]}")
             self._kept.told, self._kept.told_at = self._check(), self._clock.seconds()
 
     def _check(self) -> int:
@@ -260,17 +265,19 @@ class Talk:
         slots = self._slots
         state = self._room or State()
         self._room = None
-        state.add(f'{{"app":{NUMBER},"slot":"{slots.name}","mode":"{self._mode}"')
-        waiting, dropped = (store.waiting, store.dropped) if store else (0, 0)
-        state.add(f',"died":{slots.died},"waiting":{waiting},"dropped":{dropped}')
-        state.add(',"commands":["restart"')
+        state.put("app", NUMBER)
+        state.put("slot", slots.name)
+        state.put("mode", self._mode)
+        state.put("died", slots.died)
+        state.put("waiting", store.waiting if store else 0)
+        state.put("dropped", store.dropped if store else 0)
+        commands = list(RULES)
+        commands.append("restart")
         if self._update.is_possible:
-            state.add(',"update"')
-        for name in RULES:
-            state.add(f',"{name}"')
-        state.add("]")
+            commands.append("update")
+        state.put("commands", commands)
         for name, value in self._settings.values().items():
-            state.add(f',"{name}":{value}')
+            state.put(name, value)
         trouble = list(self._log.trouble)
         if self._is_safe:
             trouble.insert(0, self._crash())
