@@ -63,7 +63,9 @@ class Update:
         self._key = key
         self._digest = b""  # of the image that is wanted; nothing: none is
         self._octets = self._at = self._damaged = 0  # of it; of that in the flash; times
-        self._run = bytearray()
+        # Parts, because a heap with an update in it has no 2 KiB in one piece.
+        self._run: list[bytes] = []
+        self._run_octets = 0
         kept = files.load(PATH) or b"\0"
         self._manifest = kept[:-1]
         self._damaged = kept[-1]
@@ -106,11 +108,11 @@ class Update:
         link.on_answer = self._heard
         while self._at < self._octets:
             wanted = min(PARTS_OF_A_RUN * PART_OCTETS, self._octets - self._at)
-            self._run = bytearray()
+            self._run, self._run_octets = [], 0
             parts = -(-wanted // PART_OCTETS)
             link.ask(pack(_QUESTION, _PART, self._digest[:4], self._at, parts))
             try:
-                is_there = link.wait(lambda: len(self._run) >= wanted, ANSWER_MS)  # noqa: B023
+                is_there = link.wait(lambda: self._run_octets >= wanted, ANSWER_MS)  # noqa: B023
             finally:
                 self._keep_run()
             if not is_there:
@@ -154,14 +156,16 @@ class Update:
         if len(answer) <= start:
             return
         kind, digest, at = unpack_from(_ANSWER, answer)
-        if (kind, digest, at) == (_PART, self._digest[:4], self._at + len(self._run)):
-            self._run += answer[start : start + PART_OCTETS]
+        if (kind, digest, at) == (_PART, self._digest[:4], self._at + self._run_octets):
+            self._run.append(bytes(answer[start : start + PART_OCTETS]))
+            self._run_octets += len(self._run[-1])
 
     def _keep_run(self) -> None:
         if self._run:
             with self._files.open(IMAGE_PATH, "ab") as file:
-                file.write(self._run)
-            self._run = bytearray()
+                for part in self._run:
+                    file.write(part)
+            self._run, self._run_octets = [], 0
         self._at = self._octets_there()
 
     def _octets_there(self) -> int:
