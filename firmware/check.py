@@ -21,9 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from firmware.app.given import FILE_ONLY, PATH, SECRETS_PATH, load_secrets, settings_of
 from firmware.app.sensors.ds18b20 import crc8
 from firmware.app.sensors.kinds import KINDS, made
-from firmware.app.settings import FILE_ONLY, PATH, RULES, SECRETS_PATH, Settings, load_secrets
+from firmware.app.settings import RULES
 from firmware.loader.files import Files
 
 ADDRESS_MAX = 0x77  # of I2C, with seven bits; above and below some are reserved
@@ -134,7 +135,7 @@ class BoardFiles(Files):
 def problems(
     given: Mapping[str, Any], secrets: Mapping[str, Any] | None, board: Mapping[str, Any]
 ) -> Iterator[str]:
-    settings = Settings(dict(given), {})
+    settings = settings_of(dict(given), {})
     files = {PATH: json.dumps(given).encode()}
     if secrets is not None:
         files[SECRETS_PATH] = json.dumps(secrets).encode()

@@ -8,6 +8,10 @@
   with the key, which the nodes have as `update_key`; without one there are none.
 
 The formats of both stand in app/ota.py, which reads them.
+
+Names of the application that begin with an underscore are replaced by those that every MicroPython
+has already: each new one takes 20 to 30 bytes of a heap, and the table of all of them doubles now
+and then, to 4.5 KiB in one piece. So a traceback of a board names functions by other words.
 """
 
 from __future__ import annotations
@@ -19,16 +23,20 @@ import hmac
 import struct
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from firmware.build import (
     INTO,
+    NAMES,
     BuildError,
     Press,
     build,
     compile_to,
+    defined_in,
     exit_code_of,
     without_docstring,
+    written_in,
 )
 
 SOURCES = Path(__file__).parent
@@ -38,21 +46,47 @@ NUMBER_MAX = 2**32 - 1
 FILES_MAX = 255
 KEY_OCTETS_MIN = 16
 
+# Further ones that ESP32, RP2 and all ports with as many features have; of sets, math, binascii.
+MORE_NAMES = (
+    "add difference difference_update discard fromkeys intersection intersection_update isalpha "
+    "isdigit isdisjoint issubset issuperset popitem splitlines symmetric_difference "
+    "symmetric_difference_update union partition rpartition center help input complex enumerate "
+    "execfile compile acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh degrees exp "
+    "expm1 fabs floor fmod frexp inf isclose isfinite isinf isnan ldexp modf nan pi radians sin "
+    "sinh sqrt tan tanh trunc choice randint randrange seed uniform a2b_base64 b2a_base64 hexlify "
+    "gmtime localtime mktime sleep sleep_us ticks_cpu ticks_us time_ns heap_lock heap_unlock "
+    "mem_info opt_level qstr_info stack_use isenabled"
+)
+
 
 def compiled(package: str, into: Path, replaced: dict[str, str]) -> dict[str, bytes]:
     """Bytecode of a package's modules by name; `replaced` has other texts for some."""
-    found: dict[str, bytes] = {}
+    trees = {}
     for path in sorted((SOURCES / package).rglob("*.py")):
         name = path.relative_to(SOURCES).with_suffix("").as_posix()
-        tree = ast.parse(replaced.get(name) or path.read_text(encoding="utf-8"), str(path))
+        if path.name != "__init__.py":  # a folder is a package without it
+            text = replaced.get(name) or path.read_text(encoding="utf-8")
+            trees[name] = ast.parse(text, str(path))
+    press = Press(shorter(trees.values()))
+    found: dict[str, bytes] = {}
+    for name, tree in trees.items():
         tree.body = without_docstring(tree.body)
-        text = ast.unparse(ast.fix_missing_locations(Press({}).visit(tree)))
-        if path.name == "__init__.py":  # a folder is a package without it
-            continue
+        text = ast.unparse(ast.fix_missing_locations(press.visit(tree)))
         target = into / f"{name}.mpy"
         compile_to(target, text, name)
         found[f"{name}.mpy"] = target.read_bytes()
     return found
+
+
+def shorter(trees: Iterable[ast.Module]) -> dict[str, str]:
+    """Names that a board has by those that only these modules write, one for one."""
+    defined = {name for tree in trees for name in defined_in(tree)}
+    private = {name for name in defined if name[0] == "_" and name.strip("_") == name[1:]}
+    used = {name for tree in trees for name in written_in(tree)}
+    free = [name for name in f"{NAMES} {MORE_NAMES}".split() if name not in used]
+    if len(free) < len(private):
+        raise BuildError(f"{len(private)} names begin with an underscore, at most {len(free)}")
+    return dict(zip(sorted(private), free, strict=False))
 
 
 def application(number: int) -> dict[str, bytes]:

@@ -1,11 +1,14 @@
 """What nodes ask for, answered at the broker: the time, and the parts of a new application.
 
-    python -m firmware.ota_server --broker HOST[:PORT] [--nodes sensors/+] [--update NODE-N.img]
+    python -m firmware.ota_server --broker HOST[:PORT] [--nodes sensors/+]
+                                  [--update NODE-N.img [--on-request]]
 
 - It answers on `<node>/set/answer` what is asked on `<node>/ask` (app/link.py, app/ota.py).
 - With an image, whose manifest is beside it, it publishes the manifest, retained, on
   `<node>/set/update` for every node that it hears of, and for those that `--node` names. It stays
   there when this ends; `--withdraw` takes it away.
+- With `--on-request` it does that for a node when `install` came on `<node>/install`.
+- On `<node>/update` it publishes how far each node's update is, retained (update_entity.py).
 
 It keeps nothing, and any number of them may run. It has one connection, to the broker, and listens
 on none. Topics and payloads are from outside: who may publish them, the broker decides.
@@ -34,6 +37,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firmware.update_entity import Outcome, UpdateEntities, is_document, parsed
+
 if TYPE_CHECKING:
     import aiomqtt
 
@@ -43,6 +48,7 @@ TIME, PART = b"T", b"C"
 PART_OCTETS = 192
 PARTS_MAX = 32
 TIME_QUESTION_OCTETS = 5
+INSTALL = b"install"
 QUESTION = struct.Struct(">c4sIB")
 MANIFEST = struct.Struct(">2sII32s32s")
 NODES = "sensors/+"
@@ -125,9 +131,16 @@ class OtaServer:
     """Answers; no I/O. `dropped`: questions beyond what a node may ask."""
 
     update: Update | None
+    on_request: bool = False
     offered: set[str] = field(default_factory=set)  # nodes that have the manifest
     allowance: Allowance = field(default_factory=Allowance)
     dropped: int = 0
+    entities: UpdateEntities = field(default_factory=UpdateEntities)
+
+    def __post_init__(self) -> None:
+        if self.update is not None:
+            number, size = self.update.number, len(self.update.image)
+            self.entities = UpdateEntities(number, size, self.update.manifest, self.on_request)
 
     def answers_to(self, node: str, question: bytes, unix_ms: int, now: float) -> list[bytes]:
         """Within what this node may have."""
@@ -146,9 +159,21 @@ class OtaServer:
                 return [self._part(start) for start in self._starts(at, parts)]
         return []
 
+    def asked_from(self, question: bytes) -> int | None:
+        """From which byte of the image on, where it is that."""
+        if question[:1] != PART or len(question) != QUESTION.size or self.update is None:
+            return None
+        _, digest, at, _ = QUESTION.unpack(question)
+        return int(at) if digest == self.update.digest[:4] else None
+
     def offer(self, node: str) -> bytes | None:
         """The manifest, the first time that this node is heard of."""
-        if self.update is None or node in self.offered or len(self.offered) >= NODES_MAX:
+        if (
+            self.update is None
+            or self.on_request
+            or node in self.offered
+            or len(self.offered) >= NODES_MAX
+        ):
             return None
         self.offered.add(node)
         return self.update.manifest
@@ -199,24 +224,69 @@ async def serve(server: OtaServer, asked: argparse.Namespace) -> None:
     async with client(asked) as broker:
         log.info("connected to broker %s:%d", *asked.broker)
         server.offered.clear()
+        server.entities.reconnected()
         for node in asked.node:
             await _offer(broker, server, node)
-        await broker.subscribe([(f"{asked.nodes}{end}", 1) for end in ("", "/ask", "/state")])
+        # What an earlier run retained comes before what nodes did.
+        before = ("/update", "/set/update") if server.on_request else ("/update",)
+        await broker.subscribe([(asked.nodes + end, 1) for end in before])
+        ends = ("", "/ask", "/state") + (("/install",) if server.on_request else ())
+        await broker.subscribe([(asked.nodes + end, 1) for end in ends])
         dropped = DroppedLog(server)
         async for message in broker.messages:
-            topic, payload = str(message.topic), message.payload
-            node = topic.removesuffix("/ask").removesuffix("/state")
-            await _offer(broker, server, node)
-            if not isinstance(payload, bytes):
+            payload = message.payload if isinstance(message.payload, bytes) else b""
+            node, end = parts_of(str(message.topic), asked.nodes)
+            if end in ("update", "set/update"):
+                if message.retain:  # else it is our own
+                    await _found(broker, server, node, end, payload)
                 continue
-            if topic.endswith("/ask"):
-                now = time.monotonic()
-                unix_ms = time.time_ns() // 1_000_000
-                for answer in server.answers_to(node, payload, unix_ms, now):
-                    await broker.publish(f"{node}/set/answer", answer, qos=1)
+            await _offer(broker, server, node)
+            now = time.monotonic()
+            if end == "ask":
+                await _answer(broker, server, node, payload, now)
                 dropped.look(node, now)
-            elif topic.endswith("/state"):
+            elif end == "state":
                 log.info("%s says %s", shown(node), shown(payload.decode(errors="replace")))
+                await _publish(broker, node, server.entities.state_heard(node, payload, now))
+            elif end == "install" and payload == INSTALL and not message.retain:
+                log.info("%s is to install %d", shown(node), server.entities.number)
+                await _publish(broker, node, server.entities.install_asked(node, now))
+
+
+def parts_of(topic: str, nodes: str) -> tuple[str, str]:
+    """The node's topic, which has as many levels as the filter, and what is behind."""
+    levels = topic.split("/")
+    count = nodes.count("/") + 1
+    return "/".join(levels[:count]), "/".join(levels[count:])
+
+
+async def _answer(
+    broker: aiomqtt.Client, server: OtaServer, node: str, question: bytes, now: float
+) -> None:
+    unix_ms = time.time_ns() // 1_000_000
+    answers = server.answers_to(node, question, unix_ms, now)
+    for answer in answers:
+        await broker.publish(f"{node}/set/answer", answer, qos=1)
+    at = server.asked_from(question)
+    if answers and at is not None:
+        await _publish(broker, node, server.entities.part_asked(node, at, now))
+
+
+async def _found(
+    broker: aiomqtt.Client, server: OtaServer, node: str, end: str, payload: bytes
+) -> None:
+    if end == "update":
+        server.entities.document_found(node, payload)
+    else:
+        await _publish(broker, node, server.entities.manifest_found(node, payload))
+
+
+async def _publish(broker: aiomqtt.Client, node: str, outcome: Outcome) -> None:
+    if outcome.manifest is not None:
+        await broker.publish(f"{node}/set/update", outcome.manifest, qos=1, retain=True)
+        log.info("%s %s", shown(node), "is offered it" if outcome.manifest else "has no offer")
+    if outcome.document is not None:
+        await broker.publish(f"{node}/update", outcome.document, qos=1, retain=True)
 
 
 def shown(text: str) -> str:
@@ -251,18 +321,24 @@ async def _offer(broker: aiomqtt.Client, server: OtaServer, node: str) -> None:
 
 
 async def withdraw(asked: argparse.Namespace) -> None:
-    """Every manifest that the broker has retained."""
+    """Every manifest that the broker has retained, and what we published of updates."""
     async with client(asked) as broker:
-        await broker.subscribe(f"{asked.nodes}/set/update", 1)
+        await broker.subscribe([(f"{asked.nodes}/set/update", 1), (f"{asked.nodes}/update", 1)])
         try:
             async with asyncio.timeout(WITHDRAW_S) as limit:
                 async for message in broker.messages:
-                    if message.retain:
+                    if message.retain and _is_ours(message, asked.nodes):
                         await broker.publish(str(message.topic), b"", qos=1, retain=True)
                         log.info("%s is withdrawn", shown(str(message.topic)))
                         limit.reschedule(asyncio.get_running_loop().time() + WITHDRAW_S)
         except TimeoutError:
             log.info("no more of them")
+
+
+def _is_ours(message: aiomqtt.Message, nodes: str) -> bool:
+    if parts_of(str(message.topic), nodes)[1] == "set/update":
+        return True
+    return isinstance(message.payload, bytes) and is_document(parsed(message.payload))
 
 
 async def run(server: OtaServer, asked: argparse.Namespace) -> None:
@@ -323,15 +399,19 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--node", type=node, action="append", default=[], metavar="TOPIC",
                        help="offer the update to this one, before it was heard")  # fmt: skip
     found.add_argument("--update", type=Path, metavar="IMAGE", help="made by firmware.image")
+    found.add_argument("--on-request", action="store_true",
+                       help="offer it when `install` comes on a node's .../install")  # fmt: skip
     found.add_argument("--withdraw", action="store_true", help="take all manifests away, and end")
     return found
 
 
 def main() -> int:
     asked = parser().parse_args()
+    if asked.on_request and asked.node:
+        parser().error("--node offers at once, --on-request does not: use one of them")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     try:
-        server = OtaServer(Update.read(asked.update) if asked.update else None)
+        server = OtaServer(Update.read(asked.update) if asked.update else None, asked.on_request)
     except ImageError as error:
         print(error, file=sys.stderr)
         return EXIT_DATA

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 _PART_MS = const(500)
+_DUP = const(0x80)
 
 
 class Bounded:
@@ -25,6 +26,7 @@ class Bounded:
         self._inner = inner
         self._watch = watch
         self.heard = 0  # frames
+        self._frame = bytearray(8)  # the last one
         self.gateways = inner.gateways
 
     @property
@@ -51,7 +53,14 @@ class Bounded:
             wait_ms -= part_ms
             if size or wait_ms <= 0:
                 self.heard += size > 0
+                self._frame = buffer
                 return size
+
+    def publication(self) -> "tuple[int, bool]":
+        """Of the PUBLISH that is being delivered: its message id, and whether it is a repeat."""
+        frame = self._frame
+        at = 4 if frame[0] == 1 else 2  # 5.2.1: lengths of one byte, and of three
+        return frame[at + 3] << 8 | frame[at + 4], bool(frame[at] & _DUP)
 
     def next(self) -> None:
         self._inner.next()

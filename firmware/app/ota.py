@@ -18,7 +18,6 @@ Limits: IMAGE_OCTETS_MAX. An image that came whole and is not what the manifest 
 there is no room, is fetched DAMAGED_MAX times.
 """
 
-from hashlib import sha256
 from struct import calcsize, pack, unpack_from
 
 from .version import NUMBER
@@ -31,7 +30,6 @@ except ImportError:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from ..loader.files import Files
     from ..loader.slots import Slots
@@ -53,20 +51,6 @@ _MANIFEST_OCTETS = const(74)
 _ANSWER = const(">B4sI")
 _QUESTION = const(">B4sIB")
 _PART = const(0x43)  # C
-_IMAGE_MARK = b"TGI1"
-_BLOCK = const(512)
-_SHA_BLOCK = const(64)
-_EIO = const(5)
-_EINVAL = const(22)
-
-
-def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """RFC 2104; MicroPython has none."""
-    if len(key) > _SHA_BLOCK:
-        key = sha256(key).digest()
-    key = key + bytes(_SHA_BLOCK - len(key))
-    inner = sha256(bytes(octet ^ 0x36 for octet in key) + message).digest()
-    return sha256(bytes(octet ^ 0x5C for octet in key) + inner).digest()
 
 
 class Update:
@@ -79,7 +63,9 @@ class Update:
         self._key = key
         self._digest = b""  # of the image that is wanted; nothing: none is
         self._octets = self._at = self._damaged = 0  # of it; of that in the flash; times
-        self._run = bytearray()
+        # Parts, because a heap with an update in it has no 2 KiB in one piece.
+        self._run: list[bytes] = []
+        self._run_octets = 0
         kept = files.load(PATH) or b"\0"
         self._manifest = kept[:-1]
         self._damaged = kept[-1]
@@ -94,6 +80,10 @@ class Update:
     @property
     def is_wanted(self) -> bool:
         return bool(self._digest)
+
+    @property
+    def is_possible(self) -> bool:
+        return bool(self._key)
 
     def offered(self, manifest: bytes) -> None:
         """Raises OSError when the flash does not take it."""
@@ -118,11 +108,11 @@ class Update:
         link.on_answer = self._heard
         while self._at < self._octets:
             wanted = min(PARTS_OF_A_RUN * PART_OCTETS, self._octets - self._at)
-            self._run = bytearray()
+            self._run, self._run_octets = [], 0
             parts = -(-wanted // PART_OCTETS)
             link.ask(pack(_QUESTION, _PART, self._digest[:4], self._at, parts))
             try:
-                is_there = link.wait(lambda: len(self._run) >= wanted, ANSWER_MS)  # noqa: B023
+                is_there = link.wait(lambda: self._run_octets >= wanted, ANSWER_MS)  # noqa: B023
             finally:
                 self._keep_run()
             if not is_there:
@@ -144,7 +134,7 @@ class Update:
         if self.number <= NUMBER:
             return
         self.said = f"refused {self.number}: "
-        if not self._key or hmac_sha256(self._key, manifest[:_SIGNED_OCTETS]) != told:
+        if not self._key or _signature(self._key, manifest) != told:
             self.said += "wrong key"
         elif not 0 < octets <= IMAGE_OCTETS_MAX:
             self.said += "too long"
@@ -166,14 +156,16 @@ class Update:
         if len(answer) <= start:
             return
         kind, digest, at = unpack_from(_ANSWER, answer)
-        if (kind, digest, at) == (_PART, self._digest[:4], self._at + len(self._run)):
-            self._run += answer[start : start + PART_OCTETS]
+        if (kind, digest, at) == (_PART, self._digest[:4], self._at + self._run_octets):
+            self._run.append(bytes(answer[start : start + PART_OCTETS]))
+            self._run_octets += len(self._run[-1])
 
     def _keep_run(self) -> None:
         if self._run:
             with self._files.open(IMAGE_PATH, "ab") as file:
-                file.write(self._run)
-            self._run = bytearray()
+                for part in self._run:
+                    file.write(part)
+            self._run, self._run_octets = [], 0
         self._at = self._octets_there()
 
     def _octets_there(self) -> int:
@@ -192,9 +184,11 @@ class Update:
         self._at = 0
 
     def _install(self, alive: "Callable[[], object]") -> bool:
+        from .unpacking import digest_of, unpack_image
+
         try:
             with self._files.open(IMAGE_PATH, "rb") as image:
-                if _digest_of(image) == self._digest:
+                if digest_of(image) == self._digest:
                     image.seek(0)
                     unpack_image(self._files, image, "/" + self._slots.other, alive)
                     self._slots.switch(self._digest)
@@ -208,47 +202,7 @@ class Update:
         return False
 
 
-def _digest_of(file: "Any") -> bytes:
-    digest = sha256()
-    block = file.read(_BLOCK)
-    while block:
-        digest.update(block)
-        block = file.read(_BLOCK)
-    return digest.digest()
+def _signature(key: bytes, manifest: bytes) -> bytes:
+    from .unpacking import hmac_sha256
 
-
-def unpack_image(files: "Files", image: "Any", folder: str, alive: "Callable[[], object]") -> None:
-    """Raises OSError where it cannot be read back, or is no image for us."""
-    if image.read(len(_IMAGE_MARK)) != _IMAGE_MARK:
-        raise OSError(_EINVAL, "no image")
-    _make_folder(files, folder)
-    for _ in range(image.read(1)[0]):
-        alive()
-        name = image.read(image.read(1)[0]).decode()
-        (octets,) = unpack_from(">I", image.read(4))
-        parts = name.split("/")
-        if "" in parts or ".." in parts:
-            raise OSError(_EINVAL, name)
-        for depth in range(1, len(parts)):
-            _make_folder(files, "/".join([folder] + parts[:depth]))
-        _copy(files, image, octets, folder + "/" + name)
-
-
-def _make_folder(files: "Files", folder: str) -> None:
-    try:
-        files.mkdir(folder)
-    except OSError:
-        pass  # it is there; if it is not, the next file says so
-
-
-def _copy(files: "Files", image: "Any", octets: int, path: str) -> None:
-    start = image.seek(0, 1)
-    with files.open(path, "wb") as file:
-        for at in range(0, octets, _BLOCK):
-            file.write(image.read(min(_BLOCK, octets - at)))
-    image.seek(start)
-    with files.open(path, "rb") as file:
-        for at in range(0, octets, _BLOCK):
-            size = min(_BLOCK, octets - at)
-            if file.read(size) != image.read(size):
-                raise OSError(_EIO, path)
+    return hmac_sha256(key, manifest[:_SIGNED_OCTETS])

@@ -1,12 +1,18 @@
-"""What a node is told: by /settings.json from who installs it, and by a retained message later.
+"""The settings in force, and how messages change them.
 
-A remote message may change what `RULES` lists, and `thresholds`; it is taken whole or not at all.
-What is wrong in the file leaves its default in force, and is named in `problems`. A node without a
-name or a gateway cannot work, which `is_usable` tells.
+Rules
+- `set/settings` (JSON) may change what `RULES` lists, and `thresholds`. It is taken whole or not at
+  all, and replaces whatever messages said before.
+- `set/NAME` (a number as text) changes one of `RULES`, on top of that; an empty one gives back what
+  the file says, or the default. So of two messages the later one wins.
+- The broker sends retained messages again, in any order, to a node that subscribes again. One that
+  was taken before is not a later one: `seen` has the CRC-32 of the last that was taken, by name.
+
+/changed is JSON: what messages changed, by name; `seen`; the message id of the last `restart`.
 """
 
 import json
-from binascii import unhexlify
+from binascii import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,17 +20,11 @@ if TYPE_CHECKING:
 
     from ..loader.files import Files
 
-PATH = "/settings.json"
 CHANGED_PATH = "/changed"
-SECRETS_PATH = "/secrets.json"
+WHOLE = "settings"  # the name of the message that has several
 THRESHOLDS_MAX = 16
-GATEWAYS_HELP = 'gateways: [["host", 1 to 65535]], or uart: {"number": 1}'
-WATCHDOG_S = 30
-KEY_OCTETS_MIN = 16
 SILENCE_S_MAX = 65_535  # 16 bits
-_ABSENT = " is not there"
 
-FILE_ONLY = ["id", "topic", "gateways", "uart", "sensors", "local_port", "watchdog_s", "thresholds"]
 RULES = {  # least, most, default
     "interval_s": (5, 86_400, 900),  # between two wakes
     "report_s": (0, 86_400, 3_600),  # a reading at least so often, though nothing has changed
@@ -36,66 +36,24 @@ RULES = {  # least, most, default
 
 
 class Settings:
-    def __init__(self, given: "dict[str, Any]", changed: "dict[str, Any]") -> None:
+    """Defaults, until given.py has set what the files say."""
+
+    def __init__(self) -> None:
         self.problems: list[str] = []
+        self.id = self.topic = ""
+        self.gateways: list[tuple[str, int]] = []
+        self.uart: dict[str, Any] | None = None
+        self.sensors: list[Any] = []
+        self.local_port = self.watchdog_s = 0
         self.interval_s = self.report_s = self.listen_every = self.budget_s = 0
         self.retry_ms = self.log_level = 0
         for name, (_, _, default) in RULES.items():
             setattr(self, name, default)
         self.thresholds: dict[str, float] = {}
-        unknown = [name for name in given if name not in RULES and name not in FILE_ONLY]
-        self.problems += ["unknown: " + str(name) for name in unknown]
-        self.id: str = self._text(given, "id", "", 23)
-        self.topic: str = self._text(given, "topic", "sensors/" + self.id, 100)
-        if "+" in self.topic or "#" in self.topic:
-            self.problems.append("topic: without + and #")
-            self.topic = "sensors/" + self.id
-        self.gateways = self._gateways(given.get("gateways", []))
-        self.uart: dict[str, Any] | None = given.get("uart")
-        if self.uart is not None and not (isinstance(self.uart, dict) and "number" in self.uart):
-            self.uart = None
-            self.problems.append('uart: {"number": 1, "baud": 115200}')
-        self.sensors: list[Any] = given.get("sensors", [])
-        if not isinstance(self.sensors, list):
-            self.sensors = []
-            self.problems.append("sensors: a list")
-        self.local_port = self._number(given, "local_port", 1, 65_535, 1884)
-        self.watchdog_s = 0
-        if given.get("watchdog_s") != 0:  # none, for who works at the console
-            self.watchdog_s = self._number(given, "watchdog_s", 2, 3_600, WATCHDOG_S)
-        if not self.gateways and self.uart is None:
-            self.problems.append(GATEWAYS_HELP)
-        for source in (given, changed):
-            mine = {name: source[name] for name in source if name in RULES or name == "thresholds"}
-            self.problems += self._refused(mine)
-            self._take(mine)
-
-    def _text(self, given: "dict[str, Any]", name: str, default: str, most: int) -> str:
-        value = given.get(name, default)
-        if isinstance(value, str) and 0 < len(value) <= most:
-            return value
-        self.problems.append(f"{name}: a text of 1 to {most} letters")
-        return default
-
-    def _number(
-        self, given: "dict[str, Any]", name: str, least: int, most: int, default: int
-    ) -> int:
-        value = given.get(name, default)
-        if _is_whole(value, least, most):
-            return int(value)
-        self.problems.append(f"{name}: {least} to {most}")
-        return default
-
-    def _gateways(self, given: object) -> "list[tuple[str, int]]":
-        found = []
-        for each in given if isinstance(given, list) else ():
-            if isinstance(each, list) and len(each) == 2:
-                host, port = each
-                if isinstance(host, str) and _is_whole(port, 1, 65_535):
-                    found.append((host, port))
-                    continue
-            self.problems.append(GATEWAYS_HELP)
-        return found
+        self.given: dict[str, Any] = {}  # where no message says otherwise
+        self.changed: dict[str, Any] = {}  # by messages
+        self.seen: dict[str, int] = {}
+        self.restarted = -1
 
     @property
     def is_usable(self) -> bool:
@@ -109,34 +67,54 @@ class Settings:
             interval_s = max(interval_s, self.report_s)
         return min(2 * interval_s + 60, SILENCE_S_MAX)
 
+    def values(self) -> "dict[str, Any]":
+        """Those of `RULES` that are in force."""
+        return {name: getattr(self, name) for name in RULES}
+
+    def take(self, name: str, payload: bytes) -> str:
+        """The message on `set/NAME`: what is wrong with it, or "" when it is in force."""
+        if name == WHOLE:
+            try:
+                changes = json.loads(payload)
+            except ValueError:
+                return "no JSON"
+            return self.change(changes) if isinstance(changes, dict) else "no object"
+        changes = dict(self.changed)
+        if payload:
+            changes[name] = _number_in(payload)
+        elif name in changes:
+            del changes[name]
+        return self.change(changes)
+
     def change(self, changes: "dict[str, Any]") -> str:
-        """What is wrong with them, or "" when they are in force."""
+        """In the place of all that messages said before."""
         unknown = [name for name in changes if name not in RULES and name != "thresholds"]
-        problems = ["unknown: " + str(name) for name in unknown] + self._refused(changes)
+        problems = ["unknown: " + str(name) for name in unknown] + self.refused(changes)
         if not problems:
-            self._take(changes)
+            self.changed = changes
+            self.put(self.given)
+            self.put(changes)
         return ", ".join(problems)
 
-    def _refused(self, changes: "dict[str, Any]") -> list[str]:
+    def refused(self, changes: "dict[str, Any]") -> list[str]:
         problems = []
         for name, (least, most, _) in RULES.items():
-            if name in changes and not _is_whole(changes[name], least, most):
+            if name in changes and not is_whole(changes[name], least, most):
                 problems.append(f"{name}: {least} to {most}")
-        thresholds = changes.get("thresholds", {})
-        if not _is_thresholds(thresholds):
+        if not _is_thresholds(changes.get("thresholds", {})):
             problems.append("thresholds: a number for each name")
         return problems
 
-    def _take(self, changes: "dict[str, Any]") -> None:
+    def put(self, changes: "dict[str, Any]") -> None:
         """What is right of them."""
         for name, (least, most, _) in RULES.items():
-            if name in changes and _is_whole(changes[name], least, most):
+            if name in changes and is_whole(changes[name], least, most):
                 setattr(self, name, changes[name])
         if _is_thresholds(changes.get("thresholds")):
             self.thresholds = changes["thresholds"]
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
+def is_whole(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
@@ -146,61 +124,43 @@ def _is_thresholds(value: object) -> bool:
     return all(isinstance(each, (int, float)) and each >= 0 for each in value.values())
 
 
-def load(files: "Files") -> Settings:
-    given, problem = read_json(files, PATH)
-    changed: dict[str, Any] = {}
-    kept = files.load(CHANGED_PATH)
-    if kept:
-        changed = json.loads(kept)
-    settings = Settings(given, changed)
-    if problem:
-        settings.problems.append(problem)
-    return settings
-
-
-def load_secrets(files: "Files", settings: Settings) -> "dict[str, Any]":
-    """What is right of them, the key in bytes; `settings` is told what is not, and no secret."""
-    found, problem = read_json(files, SECRETS_PATH)
-    if problem and not problem.endswith(_ABSENT):  # who needs no WLAN may have none
-        settings.problems.append(problem)
-    for name in ("ssid", "password"):
-        if name in found and not isinstance(found[name], str):
-            settings.problems.append(f"{name}: a text")
-            del found[name]
-    if "update_key" in found:
-        try:
-            found["update_key"] = unhexlify(found["update_key"])
-        except (TypeError, ValueError):
-            found["update_key"] = b""
-        if len(found["update_key"]) < KEY_OCTETS_MIN:
-            settings.problems.append(
-                f"update_key: at least {2 * KEY_OCTETS_MIN} hexadecimal digits"
-            )
-            del found["update_key"]
-    return found
-
-
-def change(files: "Files", settings: Settings, message: bytes) -> str:
-    """Take a remote message, and keep it; what is wrong with it, or ""."""
+def _number_in(payload: bytes) -> int | None:
+    """Of a whole number, as text; "900.0" is one too."""
     try:
-        changes = json.loads(message)
+        text = payload.decode()
+        return int(text[:-2] if text.endswith(".0") else text)
     except ValueError:
-        return "no JSON"
-    if not isinstance(changes, dict):
-        return "no object"
-    problem = settings.change(changes)
-    if not problem:
-        files.save(CHANGED_PATH, json.dumps(changes).encode())
-    return problem
+        return None
 
 
-def read_json(files: "Files", path: str) -> "tuple[dict[str, Any], str]":
-    """What the file says, and what is wrong with it."""
-    try:
-        with files.open(path, "rb") as file:
-            found = json.loads(file.read())
-    except OSError:
-        return {}, path + _ABSENT
-    except ValueError:
-        return {}, f"{path} is no JSON"
-    return (found, "") if isinstance(found, dict) else ({}, f"{path} is no object")
+def change(
+    files: "Files", settings: Settings, messages: "list[tuple[str, bytes, bool]]"
+) -> list[str] | None:
+    """Take messages, each with its name and whether it comes again as a retained one, and keep
+    them; what is wrong with them. None: there is none that was not taken before.
+
+    Raises OSError when the flash does not take it: it is in force until the next start then.
+    """
+    problems: list[str] = []
+    is_new = False
+    for name, payload, is_retained in messages:
+        check = crc32(payload)
+        if is_retained and settings.seen.get(name) == check:
+            continue
+        is_new = True
+        problem = settings.take(name, payload)
+        if problem:
+            problems.append(problem)
+        settings.seen[name] = -1 if problem else check
+    if is_new:
+        save(files, settings)
+    return problems if is_new else None
+
+
+def save(files: "Files", settings: Settings) -> None:
+    """Raises OSError; the flash has what it had."""
+    kept = dict(settings.changed)
+    kept["seen"], kept["restarted"] = settings.seen, settings.restarted
+    content = json.dumps(kept).encode()
+    if content != files.load(CHANGED_PATH):
+        files.save(CHANGED_PATH, content)

@@ -5,7 +5,6 @@ is not due in every wake: listening in each `listen_every`-th, the state when so
 day has passed, the time once a day, an update when there is one.
 """
 
-import json
 from binascii import crc32
 from random import getrandbits
 from struct import unpack_from
@@ -14,7 +13,8 @@ from . import senml
 from .bounded import Bounded
 from .link import FRAME_OCTETS, Link
 from .log import DEBUG, ERROR, INFO
-from .settings import change
+from .settings import RULES, change, save
+from .state import State
 from .version import NUMBER
 
 try:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 
 STAMP = ">IHB"  # of a stored reading: seconds, era, number of records
-STATE_OCTETS_MAX = FRAME_OCTETS - 16
 STATE_EVERY_S = 86_400
 ASK_AGAIN_WAKES = 32  # after a question that nobody answered
 ANSWER_MAX = 100  # letters
@@ -96,17 +95,19 @@ class Talk:
         Raises OSError when the network, the gateway or the time for it ends.
         """
         settings, kept = self._settings, self._kept
+        self._room = State() if self.is_state_due else None
         self._watch.step("join", _JOIN_MS)
         board.join(self._watch)
         transport: Any = Bounded(board.transport(), self._watch)
         self._client = client = Client(transport, settings.id.encode(), FRAME_OCTETS)
         client.engine.retry_ms = settings.retry_ms
         put_back(client, kept.session)
-        self._link = Link(client, settings.topic)
+        self._link = Link(client, settings.topic, transport.publication)
         try:
             self._send_all(store, unsaved)
             self._listen()
             self._learn_time()
+            self._take_commands()
             self._report(store)
             self._fetch()
             self._watch.step("rest", _LISTEN_MS)
@@ -115,6 +116,7 @@ class Talk:
             kept.session = take(client)
             self.heard = transport.heard
             transport.close()
+            self._take_commands()
 
     # Readings
 
@@ -169,13 +171,44 @@ class Talk:
         self._watch.step("listen", _LISTEN_MS)
         self._link.listen(self._settings.silence_s, self._watch.left())
         kept.listen_in = self._settings.listen_every
-        if self._link.settings:
-            problem = change(self._files, self._settings, self._link.settings)
-            self._refused = ("refused: " + problem)[:ANSWER_MAX] if problem else "taken"
-            self._log(INFO, "settings " + self._refused)
-            kept.told = 0
-        if self._link.update is not None:
-            self._update.offered(self._link.update)
+
+    def _take_commands(self) -> None:
+        """What came, whenever that was: it is acknowledged, and does not come again."""
+        link = self._link
+        self._take_settings()
+        if link.update is not None:
+            self._update.offered(link.update)
+            link.update = None
+        if link.restart is not None:
+            self._take_restart(*link.restart)
+            link.restart = None
+
+    def _take_settings(self) -> None:
+        link, settings = self._link, self._settings
+        messages, link.settings = link.settings, []
+        problems = change(self._files, settings, messages)
+        if problems is None and not link.problems:
+            return
+        problems = (problems or []) + link.problems
+        link.problems = []
+        self._refused = ("refused: " + ", ".join(problems))[:ANSWER_MAX] if problems else "taken"
+        self._log.level = settings.log_level
+        self._log(INFO, "settings " + self._refused)
+        self._kept.told = 0
+        self._kept.listen_in = min(self._kept.listen_in, settings.listen_every)
+
+    def _take_restart(self, message_id: int, is_repeat: bool) -> None:
+        """Once for each command: its repeat, which comes when PUBACK was lost, is none.
+
+        The gateway keeps message id and DUP over its own restarts and ours. Where the flash does
+        not take the id there is no restart, because there might be no end of them.
+        """
+        if is_repeat and message_id == self._settings.restarted:
+            return
+        self._settings.restarted = message_id
+        save(self._files, self._settings)
+        self._log(INFO, "restart")
+        self.restarts = True
 
     def _learn_time(self) -> None:
         kept = self._kept
@@ -209,11 +242,17 @@ class Talk:
     def _report(self, store: "Store | None") -> None:
         if self.is_state_due:
             self._watch.step("tell", _LISTEN_MS)
-            self._client.publish(self._link.state, self._state(store), 1, retain=1)
+            try:
+                self._client.publish(self._link.state, self._state(store), 1, retain=1)
+            except OSError as error:
+                if error.args[0] not in _REFUSALS:
+                    raise
+                self._log(ERROR, f"the gateway refuses the state: {error.args[0]}")
             self._kept.told, self._kept.told_at = self._check(), self._clock.seconds()
 
     def _check(self) -> int:
         essence = f"{NUMBER} {self._slots.name} {self._mode} {self._update.said} {self._is_refused}"
+        essence += f" {self._update.is_possible} {self._settings.values()}"
         return crc32(essence.encode())
 
     @property
@@ -222,27 +261,27 @@ class Talk:
             return "safe"
         return "trial" if self._slots.is_trial else "normal"
 
-    def _state(self, store: "Store | None") -> bytes:
+    def _state(self, store: "Store | None") -> "Any":
         slots = self._slots
+        state = self._room or State()
+        self._room = None
+        state.put("app", NUMBER)
+        state.put("slot", slots.name)
+        state.put("mode", self._mode)
+        state.put("died", slots.died)
+        state.put("waiting", store.waiting if store else 0)
+        state.put("dropped", store.dropped if store else 0)
+        commands = list(RULES)
+        commands.append("restart")
+        if self._update.is_possible:
+            commands.append("update")
+        state.put("commands", commands)
+        for name, value in self._settings.values().items():
+            state.put(name, value)
         trouble = list(self._log.trouble)
         if self._is_safe:
-            trouble = [self._crash()] + trouble
-        state: dict[str, Any] = {
-            "app": NUMBER,
-            "slot": slots.name,
-            "mode": self._mode,
-            "died": slots.died,
-            "waiting": store.waiting if store else 0,
-            "dropped": store.dropped if store else 0,
-            "settings": self._refused,
-            "update": self._update.said,
-            "trouble": trouble,
-        }
-        while True:
-            found = json.dumps(state).encode()
-            if len(found) <= STATE_OCTETS_MAX or not trouble:
-                return found[:STATE_OCTETS_MAX]
-            trouble.pop()
+            trouble.insert(0, self._crash())
+        return state.finish(self._refused, self._update.said, trouble)
 
     def _crash(self) -> str:
         try:
@@ -259,4 +298,4 @@ class Talk:
         if not self._update.is_wanted or self._slots.is_trial:
             return
         self._watch.step("update", self._watch.budget())
-        self.restarts = self._update.fetch(self._link, self._watch.left)
+        self.restarts = self._update.fetch(self._link, self._watch.left) or self.restarts

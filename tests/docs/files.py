@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from firmware.app.settings import Settings, load_secrets
+from firmware.app.given import load_secrets, settings_of
 from gateway.config import ConfigError, load
 from gateway.flashing.errors import FlashError
 from gateway.flashing.kinds import read_kinds
@@ -86,7 +86,7 @@ def _board(block: Block, folder: Path) -> str | None:
 
 
 def _settings(block: Block, _folder: Path) -> str | None:
-    settings = Settings(json.loads(block.text), {})
+    settings = settings_of(json.loads(block.text), {})
     return "; ".join(settings.problems) or (None if settings.is_usable else "no node can use it")
 
 
@@ -103,7 +103,7 @@ class _OneFile:
 def _secrets(block: Block, folder: Path) -> str | None:
     shown = re.sub(r'"\d+ hexadecimal digits[^"]*"', '"' + "5a" * 32 + '"', block.text)
     (folder / "secrets.json").write_text(shown)
-    settings = Settings({"id": "one", "gateways": [["host", 1883]]}, {})
+    settings = settings_of({"id": "one", "gateways": [["host", 1883]]}, {})
     load_secrets(_OneFile(folder / "secrets.json"), settings)  # type: ignore[arg-type]
     return "; ".join(settings.problems) or None
 

@@ -66,7 +66,7 @@ ROWS = (
 
 
 # Everything that a node needs, drivers apart.
-APPLICATION = "import a.app.start"
+APPLICATION = "import a.app.start, a.app.given\na.app.start.without_given()"
 APPLICATION_ROW = Row(
     "`app` with all it needs of `mqttsn`", APPLICATION, before="import loader.start"
 )

@@ -31,12 +31,14 @@ FOR_TYPES = {"typing", "collections.abc"}
 APPLICATION = REPOSITORY / "firmware"
 TIMELESS = {
     "clock.py",
+    "given.py",
     "kept.py",
     "log.py",
     "ota.py",
     "senml.py",
     "settings.py",
     "store.py",
+    "unpacking.py",
     "adc.py",
     "bme280.py",
     "ds18b20.py",

@@ -16,7 +16,7 @@ from tests.firmware.app.conftest import HEAP
 REPOSITORY = Path(__file__).resolve().parents[3]
 # wasmtime keeps a few open folders of each interpreter that did not come to its end.
 LIVES_OF_A_PROCESS = 150
-IMPORTS_ONLY = "import loader.start, a.app.start"
+IMPORTS_ONLY = "import loader.start, a.app.start, a.app.given"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,17 @@ DATAGRAM_OCTETS_MAX = 1500
 LOOK_S = 0.02
 
 
+def kind_of(datagram: bytes) -> int:
+    return datagram[3] if datagram[0] == 1 else datagram[1]
+
+
 class Tap:
     def __init__(self, gateway_port: int) -> None:
         self.up: list[bytes] = []
         self.down: list[bytes] = []
         self.is_deaf = False  # loses all, both ways
         self.is_mute = False  # loses what the gateway says
+        self.loses = -1  # frames of this kind that the node sends
         self._near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._near.bind(("127.0.0.1", 0))
         self._far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -39,7 +44,7 @@ class Tap:
                 if self._near in ready:
                     datagram, self._node = self._near.recvfrom(DATAGRAM_OCTETS_MAX)
                     self.up.append(datagram)
-                    if not self.is_deaf:
+                    if not self.is_deaf and kind_of(datagram) != self.loses:
                         self._far.send(datagram)
                 if self._far in ready:
                     datagram = self._far.recv(DATAGRAM_OCTETS_MAX)

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmware.app import settings as told
+from firmware.app import given as told
 from firmware.app.bounded import Bounded
 from firmware.app.clock import ROUND_TRIP_MS_MAX, UNIX, Clock
+from firmware.app.given import settings_of
 from firmware.app.kept import OCTETS_MAX, Kept
 from firmware.app.log import DEBUG, ERROR, INFO, TROUBLE_MAX, WARNING, Log
-from firmware.app.settings import Settings
+from firmware.app.settings import change
 from firmware.app.watch import Watch
 from firmware.mqttsn import cpython
 from tests.firmware.app.simulated_flash import SimulatedFlash
@@ -115,7 +116,7 @@ def test_an_answer_that_took_long_says_nothing() -> None:
     assert clock.is_due
 
 
-# settings.py
+# given.py and settings.py; for messages see the tests of commands
 
 
 def files_with(path: str, content: bytes) -> SimulatedFlash:
@@ -125,12 +126,12 @@ def files_with(path: str, content: bytes) -> SimulatedFlash:
 
 
 def secrets_of(content: bytes) -> tuple[dict[str, Any], list[str]]:
-    found = Settings(GOOD, {})
+    found = settings_of(GOOD, {})
     return told.load_secrets(files_with(told.SECRETS_PATH, content), found), found.problems
 
 
 def test_a_node_without_secrets_needs_none() -> None:
-    found = Settings(GOOD, {})
+    found = settings_of(GOOD, {})
     assert (told.load_secrets(SimulatedFlash(), found), found.problems) == ({}, [])
 
 
@@ -203,7 +204,8 @@ def test_without_a_file_it_says_so() -> None:
 def test_a_remote_change_is_taken_whole_and_kept() -> None:
     flash = files_with(told.PATH, json.dumps(GOOD).encode())
     found = told.load(flash)
-    assert told.change(flash, found, b'{"interval_s": 30, "thresholds": {"soil": 0.5}}') == ""
+    message = b'{"interval_s": 30, "thresholds": {"soil": 0.5}}'
+    assert change(flash, found, [("settings", message, False)]) == []
     again = told.load(flash)
     assert (again.interval_s, again.thresholds, again.problems) == (30, {"soil": 0.5}, [])
     assert found.interval_s == 30
@@ -224,28 +226,28 @@ def test_a_remote_change_is_taken_whole_and_kept() -> None:
 def test_a_remote_change_that_is_partly_wrong_changes_nothing(message: bytes, problem: str) -> None:
     flash = files_with(told.PATH, json.dumps(GOOD).encode())
     found = told.load(flash)
-    assert told.change(flash, found, message) == problem
+    assert change(flash, found, [("settings", message, False)]) == [problem]
     assert found.interval_s == told.load(flash).interval_s == 900
 
 
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text()))
 def test_any_object_is_a_file_of_settings(given_: dict[str, Any]) -> None:
-    assert not Settings(given_, {}).is_usable
+    assert not settings_of(given_, {}).is_usable
 
 
 def test_the_watchdog_is_on_unless_it_is_switched_off() -> None:
-    assert Settings(GOOD, {}).watchdog_s == 30
-    assert Settings(GOOD | {"watchdog_s": 0}, {}).watchdog_s == 0
-    wrong = Settings(GOOD | {"watchdog_s": 1}, {})
+    assert settings_of(GOOD, {}).watchdog_s == 30
+    assert settings_of(GOOD | {"watchdog_s": 0}, {}).watchdog_s == 0
+    wrong = settings_of(GOOD | {"watchdog_s": 1}, {})
     assert (wrong.watchdog_s, wrong.problems) == (30, ["watchdog_s: 2 to 3600"])
 
 
 def test_the_gateway_is_told_of_a_silence_of_two_intervals() -> None:
-    found = Settings(GOOD | {"interval_s": 100, "report_s": 1000}, {})
+    found = settings_of(GOOD | {"interval_s": 100, "report_s": 1000}, {})
     assert found.silence_s == 260
     found.change({"thresholds": {"a": 1}})
     assert found.silence_s == 2060
-    found.change({"report_s": 86_400})
+    found.change({"thresholds": {"a": 1}, "report_s": 86_400})
     assert found.silence_s == 65_535
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from firmware.app.given import settings_of
 from firmware.app.kept import Kept
 from firmware.app.log import Log
 from firmware.app.node import SAFE_SLEEP_MS, SKIP_MAX, Node
-from firmware.app.settings import Settings
 from firmware.loader.slots import Slots
 from gateway.cli.sensors import senml
 from gateway.frames import Publish, decode
@@ -52,7 +52,7 @@ class Bench:
     def wake(self) -> int:
         slots = Slots(self.flash)
         self.is_safe = slots.booted(is_wake=bool(self.board.rtc_memory))
-        told = Settings(self.given, {})
+        told = settings_of(self.given, {})
         assert told.problems == []
         log = Log(told.log_level, self.lines.append)
         node = Node(self.board, self.flash, slots, told, log, {}, self.is_safe)
@@ -225,8 +225,8 @@ def test_a_broken_driver_costs_its_own_values_only(
 def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
     tmp_path: Path, broker: Mosquitto, listener: Listener, name: str, timekeeper: Timekeeper
 ) -> None:
-    sensors = [{"kind": "adc", "pin": 1, "name": "x" * 220}]  # its state is shorter
-    with GatewayProcess(tmp_path, broker.url, "[limits]\npayload_bytes_max = 230\n") as refusing:
+    sensors = [{"kind": "adc", "pin": 1, "name": "x" * 340}]  # its state is shorter
+    with GatewayProcess(tmp_path, broker.url, "[limits]\npayload_bytes_max = 360\n") as refusing:
         refusing.wait_until_connected()
         bench = Bench(name, refusing.port, sensors=sensors)
         bench.wake()
@@ -234,6 +234,18 @@ def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
     assert listener.states()[-1]["trouble"] == [f"the gateway refuses {listener.topic}: -3"]
     assert listener.states()[-1]["waiting"] == 1
     assert bench.kept().trying == 0
+
+
+def test_a_state_that_the_gateway_refuses_keeps_nothing_else_from_it(
+    tmp_path: Path, broker: Mosquitto, listener: Listener, name: str, timekeeper: Timekeeper
+) -> None:
+    with GatewayProcess(tmp_path, broker.url, "[limits]\npayload_bytes_max = 200\n") as refusing:
+        refusing.wait_until_connected()
+        bench = Bench(name, refusing.port)
+        for _ in range(2):
+            bench.wake()
+    assert bench.lines.count("E the gateway refuses the state: -3") == 1
+    listener.wait_for(lambda: bench.stored() <= listener.readings().keys())
 
 
 def test_what_the_board_kept_is_taken_from_it_while_the_node_talks(

@@ -11,16 +11,12 @@ import pytest
 from hil.rig.gateway import GatewayProcess
 from tests.firmware.app.conftest import NodeMaker, woken
 from tests.firmware.app.listener import Listener
-from tests.firmware.app.tap import Tap
+from tests.firmware.app.tap import Tap, kind_of
 from tests.firmware.app.timekeeper import Timekeeper
 from tests.firmware.serial_line import SerialLine
 from tests.support.waiting import until
 
 PUBLISH, PUBACK = 0x0C, 0x0D
-
-
-def kind_of(datagram: bytes) -> int:
-    return datagram[3] if datagram[0] == 1 else datagram[1]
 
 
 def test_readings_arrive_as_senml_with_ascending_numbers(

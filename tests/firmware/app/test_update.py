@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from firmware import image as made
-from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, Update, hmac_sha256
+from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, Update
+from firmware.app.unpacking import hmac_sha256
 from firmware.loader.slots import Slots
 from firmware.ota_server import OtaServer
 from firmware.ota_server import Update as Offered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -45,6 +46,17 @@ class OtaServerProcess(LoggedProcess):
 
     def start(self) -> None:
         self.serve(None)
+
+    def serve_on_request(self, update: Path) -> None:
+        self.kill()
+        self.launch([*self._command, "--update", str(update), "--on-request"])
+        self.wait_for_log("connected to broker")
+
+    def withdraw(self) -> str:
+        self.kill()
+        ended = subprocess.run([*self._command, "--withdraw"], capture_output=True, text=True)
+        assert ended.returncode == 0
+        return ended.stderr
 
 
 @pytest.fixture
@@ -245,3 +257,67 @@ def test_manifests_can_be_withdrawn(
     assert "in a" in woken(node)
     listener.wait_for(lambda: bool(listener.states()))
     assert listener.state()["update"] == ""
+
+
+def told(installed: int, latest: int) -> dict[str, object]:
+    """That nothing is in progress."""
+    return {
+        "installed_version": str(installed),
+        "latest_version": str(latest),
+        "in_progress": False,
+        "update_percentage": None,
+    }
+
+
+def documents(listener: Listener) -> list[dict[str, object]]:
+    return [json.loads(payload or b"{}") for payload in listener.on(f"{listener.topic}/update")]
+
+
+def test_on_request_an_update_comes_when_it_is_asked_for_and_its_progress_is_told(
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
+) -> None:
+    ota_server.serve_on_request(published(tmp_path, 2, image.image(image.application(2))))
+    woken(node)
+    listener.wait_for(lambda: documents(listener) == [told(1, 2)])
+    for _ in range(2):
+        woken(node)
+    assert listener.on(f"{listener.topic}/set/update") == []
+    listener.publish("install", b"install", retain=False)
+    listener.wait_for(lambda: documents(listener)[-1]["in_progress"] is True)
+    assert listener.state()["app"] == 1
+    until(node, lambda: listener.state().get("app") == 2)
+    listener.wait_for(lambda: documents(listener)[-1] == told(2, 2))
+    seen = [each["update_percentage"] for each in documents(listener)]
+    progress = [each for each in seen if isinstance(each, int)]
+    assert progress, seen
+    assert progress == sorted(progress)
+    listener.wait_for(lambda: listener.on(f"{listener.topic}/set/update")[-1:] == [b""])
+    assert "is withdrawn" in ota_server.withdraw()
+    listener.wait_for(lambda: documents(listener)[-1] == {})
+
+
+def test_after_a_restart_of_the_ota_server_what_was_asked_for_goes_on(
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
+) -> None:
+    update = published(tmp_path, 2, image.image(image.application(2)))
+    ota_server.serve_on_request(update)
+    woken(node)
+    listener.wait_for(lambda: documents(listener) == [told(1, 2)])
+    listener.publish("install", b"install", retain=False)
+    listener.wait_for(lambda: len(listener.on(f"{listener.topic}/set/update")) == 1)
+    ota_server.serve_on_request(update)
+    until(node, lambda: listener.state().get("app") == 2)
+    listener.wait_for(lambda: documents(listener)[-1] == told(2, 2))
+
+
+def test_a_refusal_ends_the_progress_and_the_node_says_why(
+    node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
+) -> None:
+    wrong = published(tmp_path, 2, image.image({"app/start.py": DIES}), key=b"x" * 16)
+    ota_server.serve_on_request(wrong)
+    woken(node)
+    listener.wait_for(lambda: documents(listener) == [told(1, 2)])
+    listener.publish("install", b"install", retain=False)
+    listener.wait_for(lambda: documents(listener)[-1]["in_progress"] is True)
+    until(node, lambda: listener.state()["update"] == "refused 2: wrong key")
+    listener.wait_for(lambda: documents(listener)[-1] == told(1, 2))
