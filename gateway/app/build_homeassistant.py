@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from ipaddress import ip_address
 from socket import gethostname
 
+from gateway.admin.log.logs import LEVELS, Level
 from gateway.config.settings import HomeAssistantValueSettings, HostPort, Settings
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
+from gateway.presence.gateway_commands import GatewayCommands
 from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.overrides import ValueOptions
@@ -47,6 +51,20 @@ def last_values_of(settings: Settings) -> LastValues:
     )
 
 
+def commands_of(
+    topics: Topics,
+    restart: Callable[[], None],
+    set_log_level: Callable[[Level], None],
+    started_at: float,
+) -> GatewayCommands:
+    return GatewayCommands(
+        topics.commands,
+        restart=restart,
+        log_levels={level: partial(set_log_level, level) for level in LEVELS},
+        started_at=started_at,
+    )
+
+
 def records_of(settings: Settings) -> RecordsFile:
     return RecordsFile(settings.gateway.state_dir, in_thread)
 
@@ -60,6 +78,8 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
         value_options=tuple(map(_options, settings.home_assistant_value)),
         has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
         page_url=page_url(settings.admin.listen),
+        takes_commands=settings.home_assistant.gateway_commands,
+        log_levels=tuple(LEVELS),
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.admin.event_log import EventLog
+from gateway.admin.log.logs import Level
 from gateway.admin.snapshot import Snapshot
 from gateway.app.listeners import SensorLinks
+from gateway.app.service.reloading import CurrentConfiguration
 from gateway.app.shell import Shell
-from gateway.config.settings import Settings
 from gateway.core.engine import Engine
 from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
@@ -30,17 +31,19 @@ from gateway.transports.clock import machine_now, unix_ms_at_zero
 class PresenceParts:
     """The parts that presence and statistics are about."""
 
-    settings: Settings
+    in_force: CurrentConfiguration
     engine: Engine
     shell: Shell
     snapshot: Snapshot
     links: SensorLinks
     event_log: EventLog
     sampler: Sampler | None
+    restart: Callable[[], None]
+    set_log_level: Callable[[Level], None]
 
 
 def presence_publisher(parts: PresenceParts) -> PresencePublisher:
-    settings = parts.settings
+    settings = parts.in_force.configuration.settings
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
     board = None
     if settings.presence.clients:
@@ -51,20 +54,24 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             visitors=frozenset(map(ClientId, settings.presence.visitors)),
             visitor_available_s=settings.presence.visitor_available_s,
         )
-    announcements, values, records = None, None, None
+    announcements, values, records, commands = None, None, None, None
     if settings.home_assistant.enable and parts.sampler is not None:
         from gateway.app import build_homeassistant
 
         values = build_homeassistant.last_values_of(settings)
         announcements = build_homeassistant.announcements_of(settings, topics, values)
         records = build_homeassistant.records_of(settings)
+        if settings.home_assistant.gateway_commands:
+            commands = build_homeassistant.commands_of(
+                topics, parts.restart, parts.set_log_level, parts.snapshot.started_at
+            )
     saying = PresenceQueue(
         topics,
         RetainedLedgerFile(settings.gateway.state_dir, in_thread),
         board=board,
         announcements=announcements,
         values=values,
-        stats=lambda: statistics(parts.snapshot, parts.event_log, board),
+        stats=lambda: statistics(parts, board),
         stats_s=settings.presence.stats_s,
         will_delay_s=settings.upstream.will_delay_s,
     )
@@ -76,21 +83,22 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         birth=settings.home_assistant.birth_topic,
         slow=parts.shell.slow,
         records=records,
+        commands=commands,
     )
     if announcements is not None and parts.sampler is not None:
         publisher.listen_to(parts.sampler.latest)
     return publisher
 
 
-def statistics(
-    snapshot: Snapshot, event_log: EventLog, board: Availability | None
-) -> dict[str, object]:
+def statistics(parts: PresenceParts, board: Availability | None) -> dict[str, object]:
     """`tidegate/<name>/stats`. Nothing here goes through all sessions: `board` has counted them."""
+    snapshot, event_log = parts.snapshot, parts.event_log
     engine, journal, rates = snapshot.engine, snapshot.journal(), snapshot.traffic.rates
     document: dict[str, object] = {
         "at": utc(unix_ms_at_zero() / 1000 + machine_now()),
         "version": version(),
         "uptime_s": int(snapshot.uptime_s),
+        "log_level": parts.in_force.configuration.settings.log.level,
         "readings": {"taken": sum(engine.uplink.taken), "per_s": _rounded(rates.in_per_s)},
         "deliveries": {
             "given": sum(engine.downlink.delivered),

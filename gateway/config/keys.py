@@ -439,6 +439,9 @@ HOME_ASSISTANT = Table(
         "the configuration of a gateway or its devices: discovery_prefix/*/tidegate_*; it is "
         "refused otherwise, also while enable is false",
         "a sensor could remove or change the entities of others"),
+    Key("gateway_commands", Boolean(), "Restart the gateway and set its log level from there: "
+        "tidegate/NAME/command/restart and .../log_level, where no sensor can publish, but others "
+        "whom the broker lets", "those can change what Home Assistant shows as well"),
     Key("values_per_device_max", Integer(1, 1024),
         "Values of one device; those that are hidden have as many places of their own. What is "
         "left out is logged once, and is an alarm", "more than most devices have"),

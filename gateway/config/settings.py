@@ -221,6 +221,7 @@ class HomeAssistantSettings:
     discovery_prefix: str = "homeassistant"
     birth_topic: str = "homeassistant/status"
     sensors_may_configure: bool = False
+    gateway_commands: bool = True
     values_per_device_max: int = 64
     text_characters_max: int = 255
 

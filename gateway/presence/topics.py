@@ -11,6 +11,9 @@ import re
 _ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 # Of devices and gateways, below any prefix of Home Assistant's discovery.
 _ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
+# Commands to the gateway itself.
+RESTART = "restart"
+LOG_LEVEL = "log_level"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
 
 
@@ -19,6 +22,7 @@ class Topics:
         self.base = f"{prefix}tidegate/{gateway_name}"
         self.state = f"{self.base}/state"
         self.stats = f"{self.base}/stats"
+        self.commands = f"{self.base}/command/"  # to the gateway itself, by their names
 
     def client(self, client_id: str) -> str:
         return f"{self.base}/clients/{level(client_id)}"

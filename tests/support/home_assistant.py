@@ -1,11 +1,11 @@
 """What Home Assistant accepts as the announcement of a device, written down from its source.
 
-Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py`
-(DEVICE_DISCOVERY_SCHEMA, MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`
-and `binary_sensor.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes are
-those of gateway/config/home_assistant_classes.py, which is generated from it. The package itself
-needs another Python and a hundred others; what is here is all of it that decides about what we
-send.
+Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py` (DEVICE_DISCOVERY_SCHEMA,
+MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py`,
+`button.py` and `select.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes
+are those of gateway/config/home_assistant_classes.py, which is generated from it. The package
+itself needs another Python and a hundred others; what is here is all of it that decides about what
+we send.
 """
 
 from __future__ import annotations
@@ -80,8 +80,17 @@ OF_PLATFORM = {
         "unit_of_measurement",
     },
     "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
+    "button": (ENTITY - {"state_topic", "value_template", "expire_after", "force_update"})
+    | {"command_topic", "command_template", "payload_press", "retain"},
+    "select": (ENTITY - {"device_class", "expire_after", "force_update"})
+    | {"command_topic", "command_template", "options", "optimistic", "retain"},
 }
-ENTITY_CATEGORIES = {"diagnostic"}  # of sensors and binary sensors
+NEEDS_OF_PLATFORM = {
+    "button": {"platform", "unique_id", "command_topic"},
+    "select": {"platform", "unique_id", "command_topic", "options"},
+}
+BUTTON_CLASSES = {"identify", "restart", "update"}
+SENSORS = ("sensor", "binary_sensor")
 
 
 def objections(prefix: str, topic: str, payload: bytes) -> list[str]:
@@ -122,14 +131,21 @@ def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
     platform = entity.get("platform", "")
     if entity.keys() == {"platform"} and platform in OF_PLATFORM:
         return  # it takes the entity back
-    yield from _members("it", entity, ENTITY_NEEDS, OF_PLATFORM.get(platform, set()))
+    needs = NEEDS_OF_PLATFORM.get(platform, ENTITY_NEEDS)
+    yield from _members("it", entity, needs, OF_PLATFORM.get(platform, set()))
     yield from _of_availability(entity)
-    yield from _of_topic(entity.get("state_topic", ""))
-    if entity.get("entity_category", "diagnostic") not in ENTITY_CATEGORIES:
+    for each in ("state_topic", "command_topic"):
+        if each in entity:
+            yield from _of_topic(entity[each])
+    categories = {"diagnostic"} if platform in SENSORS else {"diagnostic", "config"}
+    if entity.get("entity_category", "diagnostic") not in categories:
         yield "an entity category that is none"
     if platform == "sensor":
         yield from _of_sensor(entity)
-    elif entity.get("device_class", "door") not in BINARY_CLASSES:
+    elif platform == "button":
+        if entity.get("device_class", "restart") not in BUTTON_CLASSES:
+            yield f"{entity['device_class']} is no class of buttons"
+    elif platform == "binary_sensor" and entity.get("device_class", "door") not in BINARY_CLASSES:
         yield f"{entity['device_class']} is no class of binary sensors"
 
 

@@ -24,10 +24,14 @@ from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
 from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.standing import Standing
-from gateway.presence.topics import Topics, plain_name
+from gateway.presence.topics import LOG_LEVEL, RESTART, Topics, plain_name
 
 MANUFACTURER = "Tidegate"
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
+
+
+def components_of(entries: Mapping[str, Entry]) -> dict[str, str]:
+    return {key: str(entry["platform"]) for key, entry in entries.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,13 @@ class DeviceDocument:
 
     @property
     def components(self) -> dict[str, str]:
-        return {key: str(entry["platform"]) for key, entry in self.entries.items()}
+        return components_of(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryDocuments:
     """`has_stats`: there are statistics to show for the gateway itself. `page_url`: that of the
-    status page, if others than this machine can open it.
+    status page, if others than this machine can open it. `takes_commands`: the gateway itself does.
     """
 
     topics: Topics
@@ -57,6 +61,8 @@ class DiscoveryDocuments:
     value_options: Sequence[ValueOptions] = ()
     has_stats: bool = True
     page_url: str | None = None
+    takes_commands: bool = False
+    log_levels: Sequence[str] = ()
     kept_ids: dict[str, str] = field(default_factory=dict)
 
     def topic_of(self, client_id: str) -> str:
@@ -129,6 +135,9 @@ class DiscoveryDocuments:
         return self._document(device, components, [self._is_online, self._is_there(client_id)])
 
     def gateway_device(self) -> bytes:
+        return self.gateway_document(self.gateway_entries())
+
+    def gateway_entries(self) -> dict[str, Entry]:
         device_id = self._gateway_id
         components: dict[str, Entry] = {
             "online": {
@@ -153,6 +162,12 @@ class DiscoveryDocuments:
                 state_class=row.state_class,
                 **row.more,
             )
+        if self.takes_commands:
+            components |= self._commands(device_id)
+        return components
+
+    def gateway_document(self, components: Mapping[str, Entry]) -> bytes:
+        device_id = self._gateway_id
         device: Entry = {
             "identifiers": [device_id],
             "name": f"Tidegate {self.gateway}",
@@ -165,6 +180,34 @@ class DiscoveryDocuments:
         return self._document(device, components, None)
 
     # Parts
+
+    def _commands(self, device_id: str) -> dict[str, Entry]:
+        """A level that cannot be shown cannot be chosen either."""
+        entries: dict[str, Entry] = {
+            RESTART: self._of_gateway(
+                device_id,
+                RESTART,
+                platform="button",
+                name="Restart",
+                device_class="restart",
+                command_topic=f"{self.topics.commands}{RESTART}",
+                qos=1,
+            )
+        }
+        if self.has_stats:
+            entries[LOG_LEVEL] = self._of_gateway(
+                device_id,
+                LOG_LEVEL,
+                platform="select",
+                name="Log level",
+                icon="mdi:math-log",
+                options=list(self.log_levels),
+                command_topic=f"{self.topics.commands}{LOG_LEVEL}",
+                qos=1,
+                state_topic=self.topics.stats,
+                value_template=_member("log_level"),
+            )
+        return {key: entry | {"entity_category": "config"} for key, entry in entries.items()}
 
     def _options(self, client_id: str, known: KnownValue) -> ValueOptions | None:
         return next(
