@@ -11,11 +11,12 @@ from gateway.admin.snapshot import Snapshot
 from gateway.app.listeners import SensorLinks
 from gateway.app.service.reloading import CurrentConfiguration
 from gateway.app.shell import Shell
+from gateway.config.settings import PresenceClientSettings, Settings
 from gateway.core.engine import Engine
 from gateway.core.state_records import ClientId
 from gateway.core.values import Peer
 from gateway.host.version import version
-from gateway.presence.availability import Availability
+from gateway.presence.availability import Availability, FixedTimes
 from gateway.presence.documents import utc
 from gateway.presence.line_file import in_thread
 from gateway.presence.publisher import PresencePublisher
@@ -51,7 +52,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             parts.engine.sessions,
             topics,
             _link_of(parts.links),
-            visitors=frozenset(map(ClientId, settings.presence.visitors)),
+            fixed=_fixed_times(settings),
             visitor_available_s=settings.presence.visitor_available_s,
         )
     announcements, values, records, commands = None, None, None, None
@@ -88,6 +89,23 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     if announcements is not None and parts.sampler is not None:
         publisher.listen_to(parts.sampler.latest)
     return publisher
+
+
+def _fixed_times(settings: Settings) -> FixedTimes:
+    usual_s = float(settings.presence.visitor_available_s)
+    return FixedTimes(
+        dict.fromkeys(map(ClientId, settings.presence.visitors), usual_s),
+        [(each.client, _fixed_s(each, usual_s)) for each in settings.presence_client],
+    )
+
+
+def _fixed_s(given: PresenceClientSettings, usual_s: float) -> float | None:
+    """One that is no visitor is unavailable at once."""
+    if given.visitor is False:
+        return 0.0
+    if not given.available_s and given.visitor is None:
+        return None
+    return float(given.available_s or usual_s)
 
 
 def statistics(parts: PresenceParts, board: Availability | None) -> dict[str, object]:

@@ -58,6 +58,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
+    _check_presence_clients(settings, gathering)
     _check_home_assistant(settings, gathering)
 
 
@@ -356,6 +357,24 @@ def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
         elif not named & set(PER_TOPIC):
             message = f"expected one or more of {', '.join(PER_TOPIC)} beside its filter"
             gathering.add_problem(origin, entry, message)
+
+
+def _check_presence_clients(settings: Settings, gathering: Gathering) -> None:
+    for index, given in enumerate(settings.presence_client):
+        entry: KeyPath = ("presence_client", index)
+        if any(path is not None and path[:2] == entry for path in gathering.unclear):
+            continue
+        origin = gathering.entries[("presence_client",)][index]
+        if (*entry, "client") not in gathering.given:
+            message = 'expected a client id, such as client = "meter-*"'
+            gathering.add_problem(origin, entry, message)
+        elif given.visitor is None and given.available_s is None:
+            message = "expected visitor or available_s beside its client"
+            gathering.add_problem(origin, entry, message)
+        elif given.visitor is False and given.available_s is not None:
+            path = (*entry, "available_s")
+            message = "expected none beside visitor = false, which is unavailable at once"
+            gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:

@@ -43,6 +43,7 @@ HOSTS_MAX = 32
 LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
+PATTERNS_MAX = 64  # of client ids, that a client is compared with
 VALUES_MAX = 256  # of Home Assistant, named in the file one by one
 DISCOVERY_PREFIX_BYTES_MAX = 128
 # What a topic filter may have beside the filter itself.
@@ -425,6 +426,20 @@ PRESENCE = Table(
         "until its habit is known", "many report once a day"),
 ))
 
+PRESENCE_CLIENT = Table(
+    "presence_client", "Which devices stay available when they have disconnected or are lost, "
+    "where their habit does not say so: the first entry that fits decides; repeat the table for "
+    "more",
+    settings=settings.PresenceClientSettings, parts=(
+    Key("client", Text(1, 255), "Client id; * stands for any text, so that one entry fits many "
+        "devices", default="must be given", example='"meter-*"'),
+    Key("visitor", Boolean(), "true: it stays available for available_s; false: not at all",
+        default="by habit, or true with available_s", example="true"),
+    Key("available_s", Integer(0, 31_536_000), "How long, from then on; 0: by habit, or with "
+        "visitor as presence.visitor_available_s says",
+        default="presence.visitor_available_s", example="3600"),
+))
+
 HOME_ASSISTANT = Table(
     "home_assistant", "Devices and their values for Home Assistant, by its MQTT discovery",
     settings=settings.HomeAssistantSettings, parts=(
@@ -601,6 +616,7 @@ ROOT = Table(
         FORWARDERS,
         ADMISSION,
         PRESENCE,
+        Repeated(PRESENCE_CLIENT, PATTERNS_MAX, is_optional=True),
         HOME_ASSISTANT,
         Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
         ADMIN,

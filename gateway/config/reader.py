@@ -30,6 +30,7 @@ from gateway.config.settings import (
     LimitsSettings,
     LogSettings,
     MqttSnSettings,
+    PresenceClientSettings,
     PresenceSettings,
     QosMinusOneSettings,
     SerialSettings,
@@ -107,6 +108,7 @@ def _settings(gathering: Gathering) -> Settings:
     listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
     lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
+    patterns = len(gathering.entries.get(("presence_client",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
@@ -128,6 +130,9 @@ def _settings(gathering: Gathering) -> Settings:
         forwarders=ForwardersSettings(**tables[("forwarders",)]),
         admission=AdmissionSettings(**tables[("admission",)]),
         presence=PresenceSettings(**tables[("presence",)]),
+        presence_client=tuple(
+            _presence(tables[("presence_client", index)]) for index in range(patterns)
+        ),
         home_assistant=HomeAssistantSettings(**tables[("home_assistant",)]),
         home_assistant_value=tuple(
             _value(tables[("home_assistant_value", index)]) for index in range(values)
@@ -146,6 +151,11 @@ def _line(given: dict[str, Any]) -> SerialSettings:
 def _topic(given: dict[str, Any]) -> TopicSettings:
     """A filter that is missing is a problem, which `cross_checks` reports."""
     return TopicSettings(**({"filter": ""} | given))
+
+
+def _presence(given: dict[str, Any]) -> PresenceClientSettings:
+    """A client that is missing is a problem, which `cross_checks` reports."""
+    return PresenceClientSettings(**({"client": ""} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:

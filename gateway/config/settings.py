@@ -216,6 +216,15 @@ class PresenceSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceClientSettings:
+    """When some devices are available. The first entry that fits decides."""
+
+    client: str
+    visitor: bool | None = None
+    available_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeAssistantSettings:
     enable: bool = False
     discovery_prefix: str = "homeassistant"
@@ -303,6 +312,7 @@ class Settings:
     forwarders: ForwardersSettings = ForwardersSettings()
     admission: AdmissionSettings = AdmissionSettings()
     presence: PresenceSettings = field(default_factory=PresenceSettings)
+    presence_client: tuple[PresenceClientSettings, ...] = ()
     home_assistant: HomeAssistantSettings = field(default_factory=HomeAssistantSettings)
     home_assistant_value: tuple[HomeAssistantValueSettings, ...] = ()
     admin: AdminSettings = AdminSettings()

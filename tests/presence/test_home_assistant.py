@@ -18,10 +18,10 @@ from gateway.config.keys import STATE_CLASSES, DeviceClass, Icon
 from gateway.config.kinds import MismatchError
 from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.homeassistant.overrides import ValueOptions, matches
+from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
-from gateway.presence.topics import Topics
+from gateway.presence.topics import Topics, matches
 from tests.support.home_assistant import objections
 
 TOPICS = Topics("site-7/", "greenhouse")
