@@ -27,6 +27,8 @@ from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
 from gateway.transports.clock import machine_now, unix_ms_at_zero
 
+CLOCK_SET_S = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceParts:
@@ -66,13 +68,14 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             commands = build_homeassistant.commands_of(
                 topics, parts.restart, parts.set_log_level, parts.snapshot.started_at
             )
+    since = _Since()
     saying = PresenceQueue(
         topics,
         RetainedLedgerFile(settings.gateway.state_dir, in_thread),
         board=board,
         announcements=announcements,
         values=values,
-        stats=lambda: statistics(parts, board),
+        stats=lambda: statistics(parts, board, since),
         stats_s=settings.presence.stats_s,
         will_delay_s=settings.upstream.will_delay_s,
     )
@@ -108,9 +111,12 @@ def _fixed_s(given: PresenceClientSettings, usual_s: float) -> float | None:
     return float(given.available_s or usual_s)
 
 
-def statistics(parts: PresenceParts, board: Availability | None) -> dict[str, object]:
+def statistics(
+    parts: PresenceParts, board: Availability | None, since: _Since
+) -> dict[str, object]:
     """`tidegate/<name>/stats`. Nothing here goes through all sessions: `board` has counted them."""
     snapshot, event_log = parts.snapshot, parts.event_log
+    accepted_at, machine_time = snapshot.broker.accepted_at, snapshot.pauses.machine_time
     engine, journal, rates = snapshot.engine, snapshot.journal(), snapshot.traffic.rates
     document: dict[str, object] = {
         "at": utc(unix_ms_at_zero() / 1000 + machine_now()),
@@ -130,11 +136,29 @@ def statistics(parts: PresenceParts, board: Availability | None) -> dict[str, ob
             "oldest_s": _rounded(journal.oldest_age_s) or 0,
         },
         "dropped": {reason.value: count for reason, count in event_log.dropped.items() if count},
-        "broker": {"connects": snapshot.broker.counters.connects},
+        "broker": {
+            "connects": snapshot.broker.counters.connects,
+            "since": None if accepted_at is None else since.text(machine_time(accepted_at)),
+        },
     }
     if board is not None:
         document["clients"] = {each.value: board.counts.get(each, 0) for each in Standing}
     return document
+
+
+class _Since:
+    """A time of ours as UTC. It stays as it was said while the clock is set by less than
+    `CLOCK_SET_S`: else it would be another time now and then, by a second.
+    """
+
+    def __init__(self) -> None:
+        self._unix_s = 0.0
+
+    def text(self, machine_s: float) -> str:
+        unix_s = unix_ms_at_zero() / 1000 + machine_s
+        if abs(unix_s - self._unix_s) >= CLOCK_SET_S:
+            self._unix_s = unix_s
+        return utc(self._unix_s)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -53,6 +53,7 @@ async def test_its_log_level_is_set_and_shown_until_a_reload(
             await said.document(STATS, log_level="info")
             await said.until(lambda: GATEWAY in said.last)
             assert objections("homeassistant", GATEWAY, said.last[GATEWAY]) == []
+            assert "since" in said.json(STATS)["broker"]
             select = said.json(GATEWAY)["components"]["log_level"]
             await client.publish(select["command_topic"], "debug", qos=select["qos"])
             await said.document(select["state_topic"], log_level="debug")

@@ -159,7 +159,7 @@ class DiscoveryDocuments:
                 name=row.name,
                 state_topic=self.topics.stats,
                 value_template=f"{{{{ {row.value} if value_json is defined else '' }}}}",
-                state_class=row.state_class,
+                **({} if row.state_class is None else {"state_class": row.state_class}),
                 **row.more,
             )
         if self.takes_commands:
@@ -271,7 +271,7 @@ class _Statistic:
     key: str
     name: str
     value: str
-    state_class: str = "measurement"
+    state_class: str | None = "measurement"
     more: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -300,6 +300,13 @@ _OF_STATS = (
         "deliveries_rate", "Deliveries a second", "value_json.deliveries.per_s", more=_HIDDEN
     ),
     _Statistic("dropped", "Dropped", "value_json.dropped.values() | sum", "total_increasing"),
+    _Statistic(
+        "broker_since",
+        "Connected to the broker since",
+        "value_json.broker.since",
+        None,
+        {"device_class": "timestamp"},
+    ),
     _Statistic(
         "broker_connects",
         "Connections to the broker",
