@@ -15,7 +15,7 @@ from gateway.host.version import version
 from gateway.presence.gateway_commands import GatewayCommands
 from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.homeassistant.overrides import ValueOptions
+from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.last_values import NO_RULE, LastValues, ValueRule
 from gateway.presence.line_file import in_thread
 from gateway.presence.records_file import RecordsFile
@@ -78,6 +78,10 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
         value_options=tuple(map(_options, settings.home_assistant_value)),
         has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
         page_url=page_url(settings.admin.listen),
+        device_options=[
+            DeviceOptions(**{each.name: getattr(chosen, each.name) for each in fields(chosen)})
+            for chosen in settings.home_assistant_device
+        ],
         takes_commands=settings.home_assistant.gateway_commands,
         log_levels=tuple(LEVELS),
     )

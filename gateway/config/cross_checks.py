@@ -10,7 +10,7 @@ from ipaddress import IPv6Address, ip_address
 
 from gateway.config.addresses import is_address
 from gateway.config.gathering import Gathering
-from gateway.config.keys import PER_TOPIC, UPSTREAM
+from gateway.config.keys import HOME_ASSISTANT_DEVICE, PER_TOPIC, UPSTREAM
 from gateway.config.settings import (
     NAME_OF_RECEIPTS,
     NOWHERE,
@@ -25,6 +25,7 @@ from gateway.config.spelling import KeyPath, dotted, quoted, shown
 # Brokers close the connection over more: mosquitto at 200, and the prefix has levels as well.
 TOPIC_LEVELS_MAX = 128
 PREFIX_LEVELS_MAX = 64
+ANY = "*"  # of client ids
 
 # The first must be at least the second: a limit that no single message could keep, and the like.
 AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
@@ -60,6 +61,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_topic_filters(settings, gathering)
     _check_presence_clients(settings, gathering)
     _check_home_assistant(settings, gathering)
+    _check_devices(settings, gathering)
 
 
 def _check_name(settings: Settings, gathering: Gathering) -> None:
@@ -395,6 +397,26 @@ def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
                 origin, entry, 'expected the name of a value, such as name = "co2"'
             )
         _check_value(settings.home_assistant_value[index], entry, gathering)
+
+
+def _check_devices(settings: Settings, gathering: Gathering) -> None:
+    for index, device in enumerate(settings.home_assistant_device):
+        entry: KeyPath = ("home_assistant_device", index)
+        if any(path is not None and path[:2] == entry for path in gathering.unclear):
+            continue
+        origin = gathering.entries[("home_assistant_device",)][index]
+        named = {str(path[-1]) for path in gathering.given if path[:2] == entry}
+        if "client" not in named:
+            message = 'expected a client id, such as client = "meter-7"'
+            gathering.add_problem(origin, entry, message)
+        elif named == {"client"}:
+            others = ", ".join(key.name for key in HOME_ASSISTANT_DEVICE.keys[1:])
+            message = f"expected one or more of {others} beside its client"
+            gathering.add_problem(origin, entry, message)
+        elif device.name is not None and ANY in device.client:
+            path = (*entry, "name")
+            message = f"expected none beside a client with {ANY}, as all of them would have it"
+            gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _check_value(value: HomeAssistantValueSettings, entry: KeyPath, gathering: Gathering) -> None:

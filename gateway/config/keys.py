@@ -44,7 +44,7 @@ LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
 PATTERNS_MAX = 64  # of client ids, that a client is compared with
-VALUES_MAX = 256  # of Home Assistant, named in the file one by one
+VALUES_MAX = 256  # of Home Assistant, and devices, named in the file one by one
 DISCOVERY_PREFIX_BYTES_MAX = 128
 # What a topic filter may have beside the filter itself.
 PER_TOPIC = (
@@ -465,6 +465,20 @@ HOME_ASSISTANT = Table(
         "the longest state that Home Assistant takes"),
 ))
 
+HOME_ASSISTANT_DEVICE = Table(
+    "home_assistant_device", "What a device is for Home Assistant, until a user changes it there: "
+    "the first entry that fits decides; repeat the table for more devices",
+    settings=settings.HomeAssistantDeviceSettings, parts=(
+    Key("client", Text(1, 255), "Client id; * stands for any text, so that one entry fits many "
+        "devices", default="must be given", example='"meter-7"'),
+    Key("name", VALUE_NAME, "What it is called; not beside a *", default="the client id",
+        example='"Water meter"'),
+    Key("area", VALUE_NAME, "Room or area that it is put in when it is new", default="none",
+        example='"Cellar"'),
+    Key("manufacturer", VALUE_NAME, "Who has made it", default="Tidegate", example='"Acme"'),
+    Key("model", VALUE_NAME, "What it is", default="MQTT-SN device", example='"Meter 2"'),
+))
+
 HOME_ASSISTANT_VALUE = Table(
     "home_assistant_value", "What a value is for Home Assistant, where its SenML unit does not say "
     "so: the first entry that fits decides; repeat the table for more values",
@@ -618,6 +632,7 @@ ROOT = Table(
         PRESENCE,
         Repeated(PRESENCE_CLIENT, PATTERNS_MAX, is_optional=True),
         HOME_ASSISTANT,
+        Repeated(HOME_ASSISTANT_DEVICE, VALUES_MAX, is_optional=True),
         Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
         ADMIN,
         LIMITS,

@@ -23,6 +23,7 @@ from gateway.config.settings import (
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HomeAssistantDeviceSettings,
     HomeAssistantSettings,
     HomeAssistantValueSettings,
     HostPort,
@@ -109,6 +110,7 @@ def _settings(gathering: Gathering) -> Settings:
     lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
     patterns = len(gathering.entries.get(("presence_client",), []))
+    devices = len(gathering.entries.get(("home_assistant_device",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
@@ -134,6 +136,9 @@ def _settings(gathering: Gathering) -> Settings:
             _presence(tables[("presence_client", index)]) for index in range(patterns)
         ),
         home_assistant=HomeAssistantSettings(**tables[("home_assistant",)]),
+        home_assistant_device=tuple(
+            _device(tables[("home_assistant_device", index)]) for index in range(devices)
+        ),
         home_assistant_value=tuple(
             _value(tables[("home_assistant_value", index)]) for index in range(values)
         ),
@@ -156,6 +161,11 @@ def _topic(given: dict[str, Any]) -> TopicSettings:
 def _presence(given: dict[str, Any]) -> PresenceClientSettings:
     """A client that is missing is a problem, which `cross_checks` reports."""
     return PresenceClientSettings(**({"client": ""} | given))
+
+
+def _device(given: dict[str, Any]) -> HomeAssistantDeviceSettings:
+    """The same."""
+    return HomeAssistantDeviceSettings(**({"client": ""} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:

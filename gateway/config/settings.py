@@ -236,6 +236,17 @@ class HomeAssistantSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HomeAssistantDeviceSettings:
+    """What a device is. The first entry that fits decides."""
+
+    client: str
+    name: str | None = None
+    area: str | None = None
+    manufacturer: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeAssistantValueSettings:
     """What a value is, where its unit does not say so. The first entry that fits decides."""
 
@@ -314,6 +325,7 @@ class Settings:
     presence: PresenceSettings = field(default_factory=PresenceSettings)
     presence_client: tuple[PresenceClientSettings, ...] = ()
     home_assistant: HomeAssistantSettings = field(default_factory=HomeAssistantSettings)
+    home_assistant_device: tuple[HomeAssistantDeviceSettings, ...] = ()
     home_assistant_value: tuple[HomeAssistantValueSettings, ...] = ()
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()

@@ -39,11 +39,13 @@ SERIAL = block("#[[serial]]")
 # What must be there of a table that is a comment as a whole, by its lines.
 VALUE = block("#[[home_assistant_value]]")
 CLIENT = block("#[[presence_client]]")
+DEVICE = block("#[[home_assistant_device]]")
 NEEDED = (
     dict.fromkeys(TOPIC, TOPIC[:3])
     | dict.fromkeys(SERIAL, SERIAL[:2])
     | dict.fromkeys(VALUE, VALUE[:2])
     | dict.fromkeys(CLIENT, CLIENT[:3])
+    | dict.fromkeys(DEVICE, DEVICE[:3])
 )
 
 
@@ -71,6 +73,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
         SERIAL[0],
         VALUE[0],
         *CLIENT[:2],
+        *DEVICE[:2],
     ]  # of what is of use only together
     incomplete.append(LINES.index("#burst_bytes_max = 32"))
     for count in range(len(EXAMPLES) + 1):
@@ -79,7 +82,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    for number in (*TOPIC[1:], *SERIAL[1:], *VALUE[1:], *CLIENT[1:]):
+    for number in (*TOPIC[1:], *SERIAL[1:], *VALUE[1:], *CLIENT[1:], *DEVICE[1:]):
         assert complaints(with_uncommented({number}))
 
 

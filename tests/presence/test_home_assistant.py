@@ -18,7 +18,7 @@ from gateway.config.keys import STATE_CLASSES, DeviceClass, Icon
 from gateway.config.kinds import MismatchError
 from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.homeassistant.overrides import ValueOptions
+from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics, matches
@@ -392,6 +392,29 @@ def test_the_gateways_page_is_a_link_where_there_is_one() -> None:
     device = json.loads(linked.gateway_device())["device"]
     assert device["configuration_url"] == "http://greenhouse:8080/"
     assert device["manufacturer"] == "Tidegate"
+    document = json.loads(linked.device("a/b c", [BATTERY]))
+    assert document["device"]["configuration_url"] == "http://greenhouse:8080/#/devices/a%2Fb%20c"
+    document = json.loads(linked.device("topic:yard", [BATTERY]))
+    assert "configuration_url" not in document["device"]
+
+
+def test_the_operator_says_what_a_device_is() -> None:
+    said = dataclasses.replace(
+        documents(),
+        device_options=[
+            DeviceOptions("kitchen-1", name="Oven", area="Kitchen"),
+            DeviceOptions("kitchen-*", area="Elsewhere", manufacturer="Acme", model="T 2"),
+        ],
+    )
+    document = said.device("kitchen-1", [BATTERY])
+    assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
+    device = json.loads(document)["device"]
+    assert (device["name"], device["suggested_area"]) == ("Oven", "Kitchen")
+    assert (device["manufacturer"], device["model"]) == ("Tidegate", "MQTT-SN device")
+    device = json.loads(said.device("kitchen-2", [BATTERY]))["device"]
+    assert (device["name"], device["suggested_area"]) == ("kitchen-2", "Elsewhere")
+    assert (device["manufacturer"], device["model"]) == ("Acme", "T 2")
+    assert "suggested_area" not in json.loads(said.device("hall", [BATTERY]))["device"]
 
 
 @pytest.mark.parametrize(

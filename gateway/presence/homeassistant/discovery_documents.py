@@ -18,15 +18,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
-from gateway.presence.homeassistant.overrides import ValueOptions
+from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.standing import Standing
 from gateway.presence.topics import LOG_LEVEL, RESTART, Topics, plain_name
 
 MANUFACTURER = "Tidegate"
+NO_CLIENT = "topic:"  # a sensor without a connection, which the status page has not
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
 
 
@@ -63,6 +65,7 @@ class DiscoveryDocuments:
     page_url: str | None = None
     takes_commands: bool = False
     log_levels: Sequence[str] = ()
+    device_options: Sequence[DeviceOptions] = ()
     kept_ids: dict[str, str] = field(default_factory=dict)
 
     def topic_of(self, client_id: str) -> str:
@@ -125,13 +128,19 @@ class DiscoveryDocuments:
 
     def document(self, client_id: str, components: Mapping[str, Entry]) -> bytes:
         device_id = self._device_id(client_id)
+        fitting = (each for each in self.device_options if each.fits(client_id))
+        options = next(fitting, DeviceOptions(client_id))
         device: Entry = {
             "identifiers": [device_id],
-            "name": client_id,
-            "manufacturer": MANUFACTURER,
-            "model": "MQTT-SN device",
+            "name": options.name or client_id,
+            "manufacturer": options.manufacturer or MANUFACTURER,
+            "model": options.model or "MQTT-SN device",
             "via_device": self._gateway_id,
         }
+        if options.area is not None:
+            device["suggested_area"] = options.area
+        if self.page_url is not None and not client_id.startswith(NO_CLIENT):
+            device["configuration_url"] = f"{self.page_url}#/devices/{quote(client_id, safe='')}"
         return self._document(device, components, [self._is_online, self._is_there(client_id)])
 
     def gateway_device(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What the operator has set for a value: `[[home_assistant_value]]`."""
+"""What the operator has set: `[[home_assistant_value]]` and `[[home_assistant_device]]`."""
 
 from __future__ import annotations
 
@@ -65,3 +65,15 @@ class ValueOptions:
 
 
 NONE_SET = ValueOptions("")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    client: str
+    name: str | None = None
+    area: str | None = None
+    manufacturer: str | None = None
+    model: str | None = None
+
+    def fits(self, client_id: str) -> bool:
+        return matches(self.client, client_id)
