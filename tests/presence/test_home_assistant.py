@@ -398,6 +398,28 @@ def test_the_gateways_page_is_a_link_where_there_is_one() -> None:
     assert "configuration_url" not in document["device"]
 
 
+def test_a_button_is_an_event_where_what_can_happen_is_listed() -> None:
+    button = KnownValue("kitchen/button", "action", Kind.TEXT)
+    pushed = KnownValue("kitchen/pad", "key", Kind.NUMBER)
+    said = documents(
+        ValueOptions("action", options=("single", "double"), icon="mdi:gesture-tap"),
+        ValueOptions("key", options=("1", "2"), event=True),
+    )
+    document = said.device("kitchen-1", [button, pushed])
+    assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
+    components = json.loads(document)["components"]
+    one, other = (each for each in components.values() if each["platform"] == "event")
+    assert one["event_types"] == ["single", "double"]
+    assert (one["name"], one["device_class"]) == ("Action", "button")
+    assert one["state_topic"] == "site-7/tidegate/greenhouse/events/kitchen-1"
+    assert "value_json.topic == 'kitchen/button'" in one["value_template"]
+    assert "device_class" not in other
+    without = documents(ValueOptions("key", event=True)).device("kitchen-1", [button, pushed])
+    assert not any(
+        each["platform"] == "event" for each in json.loads(without)["components"].values()
+    )
+
+
 def test_the_operator_says_what_a_device_is() -> None:
     said = dataclasses.replace(
         documents(),

@@ -2,10 +2,10 @@
 
 Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py` (DEVICE_DISCOVERY_SCHEMA,
 MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py`,
-`button.py` and `select.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes
-are those of gateway/config/home_assistant_classes.py, which is generated from it. The package
-itself needs another Python and a hundred others; what is here is all of it that decides about what
-we send.
+`button.py`, `event.py` and `select.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and
+state classes are those of gateway/config/home_assistant_classes.py, which is generated from it. The
+package itself needs another Python and a hundred others; what is here is all of it that decides
+about what we send.
 """
 
 from __future__ import annotations
@@ -85,11 +85,17 @@ OF_PLATFORM = {
     "select": (ENTITY - {"device_class", "expire_after", "force_update"})
     | {"command_topic", "command_template", "options", "optimistic", "retain"},
 }
+OF_PLATFORM["event"] = (ENTITY - {"expire_after", "force_update"}) | {"event_types"}
 NEEDS_OF_PLATFORM = {
     "button": {"platform", "unique_id", "command_topic"},
+    "event": ENTITY_NEEDS | {"event_types"},
     "select": {"platform", "unique_id", "command_topic", "options"},
 }
-BUTTON_CLASSES = {"identify", "restart", "update"}
+CLASSES_OF = {
+    "binary_sensor": set(BINARY_CLASSES),
+    "button": {"identify", "restart", "update"},
+    "event": {"button", "doorbell", "motion"},
+}
 SENSORS = ("sensor", "binary_sensor")
 
 
@@ -142,11 +148,10 @@ def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
         yield "an entity category that is none"
     if platform == "sensor":
         yield from _of_sensor(entity)
-    elif platform == "button":
-        if entity.get("device_class", "restart") not in BUTTON_CLASSES:
-            yield f"{entity['device_class']} is no class of buttons"
-    elif platform == "binary_sensor" and entity.get("device_class", "door") not in BINARY_CLASSES:
-        yield f"{entity['device_class']} is no class of binary sensors"
+    elif entity.get("device_class") not in (None, *CLASSES_OF.get(platform, ())):
+        yield f"{entity['device_class']} is no class of {platform.replace('_', ' ')}s"
+    if not entity.get("event_types", ["some"]):
+        yield "an event without types"
 
 
 def _of_sensor(entity: dict[str, Any]) -> Iterator[str]:

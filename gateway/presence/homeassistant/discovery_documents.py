@@ -22,12 +22,13 @@ from urllib.parse import quote
 
 from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
-from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
+from gateway.presence.homeassistant.entities import Entity, Entry, entity_of, event_of
 from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.standing import Standing
 from gateway.presence.topics import LOG_LEVEL, RESTART, Topics, plain_name
 
 MANUFACTURER = "Tidegate"
+EVENT = "_ffevent"  # behind the key of a value; no byte of UTF-8 is ff, so no key of one ends so
 NO_CLIENT = "topic:"  # a sensor without a connection, which the status page has not
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
 
@@ -103,6 +104,13 @@ class DiscoveryDocuments:
             key = plain_name(f"{known.topic} {known.name}")
             entity = entity_of(known, options)
             entries[key] = self._value(device_id, key, client_id, label, entity)
+            event = event_of(known, options)
+            if event is not None:
+                entries[f"{key}{EVENT}"] = event | {
+                    "unique_id": f"{device_id}_{key}{EVENT}",
+                    "name": label,
+                    "state_topic": self.topics.events(client_id),
+                }
             left_out += [(known.name or known.topic, each) for each in entity.left_out]
         where = self.topics.client(client_id)
         entries["standing"] = self._of_gateway(

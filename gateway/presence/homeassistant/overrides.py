@@ -29,6 +29,7 @@ class ValueOptions:
     payload_on: str | None = None
     payload_off: str | None = None
     hide: bool = False
+    event: bool = False
 
     def fits(self, client_id: str, topic: str, name: str) -> bool:
         return (
