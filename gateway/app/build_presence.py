@@ -54,7 +54,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             parts.engine.sessions,
             topics,
             _link_of(parts.links),
-            fixed=_fixed_times(settings),
+            fixed=fixed_times(settings),
             visitor_available_s=settings.presence.visitor_available_s,
         )
     announcements, values, records, commands = None, None, None, None
@@ -94,7 +94,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     return publisher
 
 
-def _fixed_times(settings: Settings) -> FixedTimes:
+def fixed_times(settings: Settings) -> FixedTimes:
     usual_s = float(settings.presence.visitor_available_s)
     return FixedTimes(
         dict.fromkeys(map(ClientId, settings.presence.visitors), usual_s),
