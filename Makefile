@@ -25,7 +25,7 @@ COMPILED_TESTS = $(addprefix tests/,frames packets core storage/journal transpor
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel deb deb-all deb-test fresh-test release clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel home-assistant-app deb deb-all deb-test fresh-test release clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -160,6 +160,9 @@ deb-all: setup ## build the .deb of amd64, arm64 and armhf with compiled modules
 # Debian in a folder, booted with a systemd of its own where this machine can do that.
 deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of its own; as root
 	@$(BIN)/python -m pytest -m soak tests/app/service/test_deb.py $(ARGS)
+
+home-assistant-app: setup ## put together the app (add-on) for Home Assistant, in build/home_assistant_app
+	@bash .ci/home-assistant-app.sh
 
 # It tags and sends nothing. ARGS=--dry-run only looks; ARGS=--all builds the .deb of each architecture.
 release: setup ## look whether this tree can be released, build all of it and SHA256SUMS into dist/, say what is left

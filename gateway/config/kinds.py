@@ -273,12 +273,18 @@ class Several(Kind):
         """One of them, or a MismatchError."""
 
     def from_text(self, text: str) -> object:
-        """Commas between them, as nobody wants to quote brackets in a shell."""
-        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
+        """With commas between them: brackets need quotes in a shell. Those are taken as well."""
+        parts = [each.strip() for each in text.strip("[] ").split(",")]
+        return [_unquoted(each) for each in parts if each]
 
     def _literal(self, value: object) -> str:
         assert isinstance(value, tuple)
         return f"[{', '.join(quoted(str(each)) for each in value)}]"
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,3 +351,84 @@ class TopicFilter(Kind):
         if text is None or not is_filter(text):
             raise MismatchError(self.expected, raw)
         return text
+
+
+# Of Home Assistant. Its classes are in home_assistant_classes.py, which a start does without.
+
+_ICON = re.compile(r"[a-z][a-z0-9_]{0,31}:[a-z0-9][a-z0-9-]{0,63}")
+_COMMAND_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass(Text):
+    """One of many words, so they are not all listed."""
+
+    @property
+    def name(self) -> str:
+        return "one word"
+
+    @property
+    def range(self) -> str:
+        return "those of Home Assistant"
+
+    @property
+    def expected(self) -> str:
+        return 'a device class of Home Assistant, such as "temperature" or "door"'
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or raw not in self._known():
+            raise MismatchError(self.expected, raw)
+        return raw
+
+    def _known(self) -> tuple[str, ...]:
+        from gateway.config.home_assistant_classes import BINARY_CLASSES, SENSOR_CLASSES
+
+        return (*SENSOR_CLASSES, *BINARY_CLASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandClass(DeviceClass):
+    @property
+    def expected(self) -> str:
+        return 'a device class of Home Assistant, such as "duration", "outlet" or "restart"'
+
+    def _known(self) -> tuple[str, ...]:
+        from gateway.config.home_assistant_classes import (
+            BUTTON_CLASSES,
+            NUMBER_CLASSES,
+            SWITCH_CLASSES,
+        )
+
+        return (*NUMBER_CLASSES, *SWITCH_CLASSES, *BUTTON_CLASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandName(Text):
+    """It becomes part of an id."""
+
+    @property
+    def range(self) -> str:
+        return "1 to 64 letters, digits, _ and -"
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or _COMMAND_NAME.fullmatch(raw) is None:
+            raise MismatchError(self.expected, raw)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Icon(Text):
+    """As Home Assistant names them."""
+
+    @property
+    def range(self) -> str:
+        return "mdi: and the name of an icon"
+
+    @property
+    def expected(self) -> str:
+        return 'the name of an icon, such as "mdi:water-pump"'
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or _ICON.fullmatch(raw) is None:
+            raise MismatchError(self.expected, raw)
+        return raw

@@ -23,6 +23,7 @@ from gateway.config.settings import (
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HomeAssistantCommandSettings,
     HomeAssistantDeviceSettings,
     HomeAssistantSettings,
     HomeAssistantValueSettings,
@@ -112,6 +113,7 @@ def _settings(gathering: Gathering) -> Settings:
     patterns = len(gathering.entries.get(("presence_client",), []))
     devices = len(gathering.entries.get(("home_assistant_device",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
+    commands = len(gathering.entries.get(("home_assistant_command",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
         for path, topics in list(tables.items())
@@ -142,6 +144,9 @@ def _settings(gathering: Gathering) -> Settings:
         home_assistant_value=tuple(
             _value(tables[("home_assistant_value", index)]) for index in range(values)
         ),
+        home_assistant_command=tuple(
+            _command(tables[("home_assistant_command", index)]) for index in range(commands)
+        ),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
@@ -171,6 +176,11 @@ def _device(given: dict[str, Any]) -> HomeAssistantDeviceSettings:
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:
     """A name that is missing is a problem, which `cross_checks` reports."""
     return HomeAssistantValueSettings(**({"name": ""} | given))
+
+
+def _command(given: dict[str, Any]) -> HomeAssistantCommandSettings:
+    """What is missing is a problem, which `cross_checks` reports."""
+    return HomeAssistantCommandSettings(**({"name": "", "kind": "button", "topic": ""} | given))
 
 
 def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:

@@ -15,6 +15,8 @@ ANY = "*"  # any text, of a client id
 # Commands to the gateway itself.
 RESTART = "restart"
 LOG_LEVEL = "log_level"
+# What the id of a sensor without a connection begins with, before the topic of its readings.
+NO_CONNECTION = "topic:"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 200.0
+STOP_TIMEOUT_S = 200.0
 POLL_INTERVAL_S = 0.01
 LOG_TAIL_LINES = 10
 

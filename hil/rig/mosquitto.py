@@ -22,8 +22,8 @@ from typing import Self
 
 from hil.rig.ports import HeldPort, free_port
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 200.0
+STOP_TIMEOUT_S = 200.0
 # Each attempt to connect is a system call on loopback; this is the pause between two of them.
 POLL_INTERVAL_S = 0.01
 LOG_TAIL_LINES = 15

@@ -18,7 +18,7 @@ from gateway.admin.http.sources import Sources
 from gateway.admin.topics import TopicsFound
 from tests.admin.example import NUMBERS, news
 
-ANSWER_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 200.0
 
 
 class Listening(Protocol):

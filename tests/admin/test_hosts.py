@@ -57,6 +57,11 @@ def test_no_other_name_is(host: str) -> None:
     assert Hosts(["gateway.example.org"]).objection(host, "/") is not None
 
 
+@pytest.mark.parametrize("host", FOREIGN)
+def test_any_name_is_where_the_operator_says_so(host: str) -> None:
+    assert Hosts(["*"]).objection(host, "/") is None
+
+
 @pytest.mark.parametrize("path", ["/", "/api/status", "/web/main.js", "/api/clients?limit=1"])
 def test_another_sites_name_hears_421_and_what_to_do(run: Run, path: str) -> None:
     async def story() -> None:

@@ -228,7 +228,7 @@ def test_a_process_whose_log_is_not_read_ends_soon_and_with_its_own_code(
             cwd=REPOSITORY,
             stdout=subprocess.PIPE,
             stderr=writing,
-            timeout=20,
+            timeout=200,
             check=False,
         )
         assert done.returncode == code

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from statistics import median
 
 from tests.support.starting import OURS, REPOSITORY, seconds_of_imports, starts
 
 TRIES = 5  # these machines are shared
-READY_S_MAX = 1.0
+# 0.33 s where Python with asyncio alone takes 0.05 s, which is 7 times as long.
+TIMES_PYTHON_MAX = 20.0
 RSS_KIB_MAX = 40 * 1024
 # 200 ms where asyncio alone takes 25 ms, which is 8 times as long, and half of that for the noise
 # of shared machines. What is imported is the same everywhere, so it is counted as well.
@@ -47,7 +49,13 @@ def test_what_few_need_is_not_imported() -> None:
 def test_with_the_page_on_it_is_ready_and_small_at_first_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    found = list(starts(tmp_path, TRIES))
-    assert min(each.ready_s for each in found) <= READY_S_MAX
+    found = []
+    times = []
+    for each in starts(tmp_path, TRIES):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import asyncio"], check=True)
+        times.append(each.ready_s / (time.monotonic() - began))
+        found.append(each)
+    assert median(times) <= TIMES_PYTHON_MAX
     assert max(each.rss_kib for each in found) <= RSS_KIB_MAX
     assert max(each.rss_scraped_kib for each in found) <= RSS_KIB_MAX

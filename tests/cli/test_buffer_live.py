@@ -63,7 +63,7 @@ def test_what_waits_is_told_by_the_gateway_and_by_its_files(tmp_path: Path) -> N
         assert answer["dropped"]["journal_full"] == 0
         assert exported(gateway) == in_order
         assert rates_are_told(gateway)
-        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/healthz", timeout=20) as health:
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/healthz", timeout=200) as health:
             checks = json.load(health)["checks"]
         assert checks["journal"] == {"ok": True}
         gateway.kill()

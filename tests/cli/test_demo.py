@@ -26,7 +26,7 @@ from tests.cli.test_demo_children import await_end
 from tests.cli.tidegate import PROGRAMS
 from tests.support.waited import waited_s
 
-PATIENCE_S = 30.0
+PATIENCE_S = 200.0
 DEMO = [sys.executable, "-m", "gateway", "demo"]
 
 

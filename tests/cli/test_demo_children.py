@@ -21,7 +21,7 @@ from gateway.cli.demo.failure import DemoError
 from gateway.cli.demo.gateway_process import Ports, environment, start_gateway
 from gateway.cli.demo.play import free_port
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 
 
 def python(program: str) -> list[str]:

@@ -23,7 +23,7 @@ from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 PACE = Pace(retry_after_s=0.1, retries_max=5)
 LOSS = 0.2
 READINGS_MIN = 15

@@ -101,7 +101,7 @@ def test_a_number_of_another_program(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode != 0
     assert message in done.stderr + done.stdout

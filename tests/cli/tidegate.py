@@ -16,7 +16,7 @@ from gateway.__main__ import main
 from gateway.app.service import blocking_check
 
 REPOSITORY = Path(__file__).parents[2]
-TIMEOUT_S = 60
+TIMEOUT_S = 200
 PROGRAMS = REPOSITORY / "tests" / "support" / "programs"  # sudo, where there is none
 
 

@@ -13,6 +13,7 @@ import pytest
 from gateway.config import HostPort, Settings, load
 from gateway.config.addresses import ZONE_EXPECTED, Broker, BrokerUrl
 from gateway.config.keys import ROOT
+from gateway.config.kinds import Text, Texts
 from gateway.config.schema import Key, Named, Repeated, Table, default_of
 from gateway.config.settings import (
     AdminSettings,
@@ -361,3 +362,8 @@ def test_the_host_name_always_makes_a_gateway_name() -> None:
 def test_a_machine_that_is_called_as_the_receipts_are_makes_another_name() -> None:
     with patch.object(os, "uname", lambda: types.SimpleNamespace(nodename="ingest")):
         assert host_name() == "ingest-gateway"
+
+
+@pytest.mark.parametrize("text", ["a,b", "a, b,", "[a, b]", '["a", "b"]', " ['a', b] "])
+def test_a_list_as_text_may_have_brackets_and_quotes(text: str) -> None:
+    assert Texts(2, Text(1, 1)).from_text(text) == ["a", "b"]

@@ -27,7 +27,7 @@ TANK_SLEEPS_S = 16  # and is lost half as long afterwards
 
 class Sensor(BlockingClient):
     def __init__(self, name: str, *, is_clean: bool = False) -> None:
-        super().__init__(GATEWAY_PORT, name, timeout_s=30)
+        super().__init__(GATEWAY_PORT, name, timeout_s=200)
         self.does(self.connecting(clean=is_clean, keep_alive_s=600))
 
 

@@ -35,7 +35,7 @@ PERSISTENCE = (
     "max_queued_messages 0",
     "max_inflight_messages 1000",
 )
-SETTLE_TIMEOUT_S = 30.0
+SETTLE_TIMEOUT_S = 200.0
 TOPICS_PER_SENSOR = 2
 LISTENS_SHARE = 0.8
 

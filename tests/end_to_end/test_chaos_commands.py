@@ -40,7 +40,7 @@ disconnects_per_s_max = 1000
 """
 KILL_AFTER_S = (0.5, 2.0)
 SLEEP_DURATION_S, NAP_S, PING_EVERY_S = 30, 0.5, 1.0
-ARRIVAL_TIMEOUT_S = 30.0
+ARRIVAL_TIMEOUT_S = 200.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ DISK_BYTES = 8 << 20
 LEFT_BYTES = 3 << 20  # by somebody else, at first
 SENSORS = 10
 PAYLOAD_BYTES = 1_000
-STATE_TIMEOUT_S = 30.0
+STATE_TIMEOUT_S = 200.0
 LOOK_EVERY_S = 0.02
 CONFIG = "reconnect_delay_s_min = 0.05\n[log]\nlevel = 'info'\n"
 

@@ -26,7 +26,7 @@ from tests.support.patient_sensor import PatientSensor, Reading
 from tests.support.samples import sample
 
 HEALTHY_S = 1.0
-DRAIN_TIMEOUT_S = 60.0
+DRAIN_TIMEOUT_S = 200.0
 # A sensor that waits for a slow acknowledgement sends less; with so many, none has to wait.
 READINGS_PER_SENSOR_PER_S = 10
 

@@ -20,7 +20,7 @@ from tests.support.application import delivery_tag
 
 SENSOR_RETRY_S = 0.4
 RECONNECT_S = 0.05
-SETTLE_TIMEOUT_S = 60.0
+SETTLE_TIMEOUT_S = 200.0
 
 
 @dataclass

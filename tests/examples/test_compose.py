@@ -131,4 +131,4 @@ def test_an_engine_reads_them() -> None:
     if docker is None or subprocess.run(asked, capture_output=True, check=False).returncode:
         pytest.skip("no docker compose on this machine")
     names = [word for name in FILES for word in ("-f", str(FOLDER / name))]
-    subprocess.run([docker, "compose", *names, "config", "-q"], check=True, timeout=60)
+    subprocess.run([docker, "compose", *names, "config", "-q"], check=True, timeout=200)

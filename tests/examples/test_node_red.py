@@ -30,7 +30,7 @@ def run(names: Sequence[str], messages: Sequence[Message]) -> list[dict[str, Any
     ]
     asked = json.dumps({"flow": str(FLOW), "nodes": names, "messages": given})
     done = subprocess.run(
-        [node, str(PROGRAM)], input=asked, capture_output=True, text=True, check=True, timeout=60
+        [node, str(PROGRAM)], input=asked, capture_output=True, text=True, check=True, timeout=200
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -47,7 +47,7 @@ class Page:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=200,
         )
 
     def alarms(self) -> str:

@@ -134,7 +134,7 @@ async def first_reading(site: Site, port: int, topic: str) -> aiomqtt.Message:
         async with sensor(port, "tank") as tank:
             await tank.connect()
             await tank.publish(await tank.register(topic), b"21.5", qos=1)
-        return await asyncio.wait_for(anext(reader.messages), 10)
+        return await asyncio.wait_for(anext(reader.messages), 200)
 
 
 def test_readings_go_to_who_may_read_them_and_no_others(site: Site) -> None:

@@ -40,7 +40,7 @@ async def node(port: int) -> AsyncIterator[tuple[AioClient, Heard]]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(200):
         while not is_so():  # noqa: ASYNC110, the client has no event to wait for
             await asyncio.sleep(0.01)
 

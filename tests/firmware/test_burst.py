@@ -29,7 +29,7 @@ __all__ = ["broker", "gateway"]
 
 SOURCES = Path(__file__).resolve().parents[2] / "firmware"
 COMMANDS = 60
-LIMIT_S = 40.0
+LIMIT_S = 200.0
 READY = "ready"
 
 # The topic is not registered before: its REGISTER is the first of the burst. What is kept of each

@@ -19,7 +19,7 @@ from hil.rig.mosquitto import Mosquitto
 from tests.support.samples import sample
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def run_unix(names: list[str], *folders: Path) -> list[str]:
         env={**os.environ, "MICROPYPATH": ":".join([*map(str, folders), ".frozen"])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

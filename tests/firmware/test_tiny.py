@@ -277,4 +277,4 @@ def test_an_octet_of_zero_while_it_starts_does_not_stop_it(tmp_path: Path) -> No
 def test_what_goes_wrong_is_printed_and_the_board_starts_anew(tmp_path: Path) -> None:
     with sensor(tmp_path / "board", SENSOR="gone") as board:
         board.start()
-        board.wait_for("(?s)AttributeError.*AttributeError", timeout_s=30)
+        board.wait_for("(?s)AttributeError.*AttributeError", timeout_s=200)

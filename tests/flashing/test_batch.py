@@ -20,7 +20,7 @@ from gateway.cli.flash import batch
 from hil.boards.microbit.board import MicrobitBoard
 from tests.cli.tidegate import environment_with, tidegate
 
-PATIENCE_S = 40.0
+PATIENCE_S = 200.0
 
 
 class Running:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.boards import require_board
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 ABSENT = '[[board]]\nid = "esp"\nkind = "esp32"\nport = "/dev/absent"\n'
 
@@ -26,7 +26,7 @@ def typed(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "COLUMNS": "100"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
 

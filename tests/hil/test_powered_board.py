@@ -23,7 +23,7 @@ for number in range(2000):
 print("worked")
 machine.deepsleep(60_000)
 """
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 
 
 class Bench:

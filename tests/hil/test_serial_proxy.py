@@ -17,7 +17,7 @@ from hil.rig.line_framings import line_framing
 from tests.end_to_end.on_air import story
 
 FRAMES = 200
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 
 
 class Notes:

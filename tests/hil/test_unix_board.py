@@ -32,7 +32,7 @@ from tests.support.waiting import until
 BENCH = inventory.DEFAULT.with_name("unix.toml")
 BOARDS = inventory.read(BENCH)
 SCENARIOS = {one.name: one for one in scenario.scenarios_in(scenario.FOLDER)}
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 POLL_S = 0.005
 NODE = Node("hil-unix", "sensors/hil-unix", "127.0.0.1", 1)
 

@@ -53,7 +53,7 @@ def called(
         text=True,
         encoding="utf-8",
         errors="replace",
-        timeout=60,
+        timeout=200,
         check=False,
         preexec_fn=before,
     )

@@ -19,7 +19,7 @@ def with_thread(story: Callable[[WorkThread], Awaitable[None]]) -> None:
         finally:
             thread.stop()
 
-    asyncio.run(asyncio.wait_for(tell(), 30))
+    asyncio.run(asyncio.wait_for(tell(), 200))
 
 
 def test_jobs_run_one_after_the_other_in_a_thread_of_that_name() -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import aiomqtt
 
-MESSAGE_TIMEOUT_S = 60.0
+MESSAGE_TIMEOUT_S = 200.0
 
 
 class AtPort(Protocol):

@@ -12,7 +12,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from hil.rig.mosquitto import Mosquitto
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 
 
 class AtBroker(ABC):

@@ -1,11 +1,10 @@
 """What Home Assistant accepts as the announcement of a device, written down from its source.
 
 Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py` (DEVICE_DISCOVERY_SCHEMA,
-MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py`,
-`button.py`, `event.py` and `select.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and
-state classes are those of gateway/config/home_assistant_classes.py, which is generated from it. The
-package itself needs another Python and a hundred others; what is here is all of it that decides
-about what we send.
+MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py` and
+`event.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes are those of
+gateway/config/home_assistant_classes.py, which is generated from it. The package itself needs
+another Python and a hundred others; what is here is all of it that decides about what we send.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from gateway.config.home_assistant_classes import (
     STATE_CLASS_UNITS,
     UNIT_SPELLINGS,
 )
+from tests.support import home_assistant_commands as commands
 
 TOPIC = re.compile(
     r"(?P<component>\w+)/(?:(?P<node_id>[a-zA-Z0-9_-]+)/)?(?P<object_id>[a-zA-Z0-9_-]+)/config"
@@ -80,23 +80,14 @@ OF_PLATFORM = {
         "unit_of_measurement",
     },
     "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
-    "button": (ENTITY - {"state_topic", "value_template", "expire_after", "force_update"})
-    | {"command_topic", "command_template", "payload_press", "retain"},
-    "select": (ENTITY - {"device_class", "expire_after", "force_update"})
-    | {"command_topic", "command_template", "options", "optimistic", "retain"},
+    "event": (ENTITY - {"expire_after", "force_update"}) | {"event_types"},
 }
-OF_PLATFORM["event"] = (ENTITY - {"expire_after", "force_update"}) | {"event_types"}
-NEEDS_OF_PLATFORM = {
-    "button": {"platform", "unique_id", "command_topic"},
-    "event": ENTITY_NEEDS | {"event_types"},
-    "select": {"platform", "unique_id", "command_topic", "options"},
-}
+NEEDS_OF_PLATFORM = {"event": ENTITY_NEEDS | {"event_types"}}
 CLASSES_OF = {
     "binary_sensor": set(BINARY_CLASSES),
-    "button": {"identify", "restart", "update"},
     "event": {"button", "doorbell", "motion"},
 }
-SENSORS = ("sensor", "binary_sensor")
+ENTITY_CATEGORIES = {"diagnostic"}  # of what has no input
 
 
 def objections(prefix: str, topic: str, payload: bytes) -> list[str]:
@@ -135,16 +126,16 @@ def _of_availability(holder: dict[str, Any]) -> Iterator[str]:
 
 def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
     platform = entity.get("platform", "")
-    if entity.keys() == {"platform"} and platform in OF_PLATFORM:
+    if entity.keys() == {"platform"} and platform in (*OF_PLATFORM, *commands.OF_PLATFORM):
         return  # it takes the entity back
+    if platform in commands.OF_PLATFORM:
+        yield from _of_command(platform, entity)
+        return
     needs = NEEDS_OF_PLATFORM.get(platform, ENTITY_NEEDS)
     yield from _members("it", entity, needs, OF_PLATFORM.get(platform, set()))
     yield from _of_availability(entity)
-    for each in ("state_topic", "command_topic"):
-        if each in entity:
-            yield from _of_topic(entity[each])
-    categories = {"diagnostic"} if platform in SENSORS else {"diagnostic", "config"}
-    if entity.get("entity_category", "diagnostic") not in categories:
+    yield from _of_topic(entity.get("state_topic", ""))
+    if entity.get("entity_category", "diagnostic") not in ENTITY_CATEGORIES:
         yield "an entity category that is none"
     if platform == "sensor":
         yield from _of_sensor(entity)
@@ -152,6 +143,17 @@ def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
         yield f"{entity['device_class']} is no class of {platform.replace('_', ' ')}s"
     if not entity.get("event_types", ["some"]):
         yield "an event without types"
+
+
+def _of_command(platform: str, entity: dict[str, Any]) -> Iterator[str]:
+    yield from _members("it", entity, commands.NEEDS[platform], commands.OF_PLATFORM[platform])
+    yield from _of_availability(entity)
+    for key in ("command_topic", "state_topic"):
+        if key in entity:
+            yield from _of_topic(entity[key])
+    if entity.get("entity_category", "config") not in commands.CATEGORIES:
+        yield "an entity category that is none"
+    yield from commands.of_command(entity)
 
 
 def _of_sensor(entity: dict[str, Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Self
 
 from hil.rig.ports import free_udp_port
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 _RECEIVE_TTL = 12  # Linux: IP_RECVTTL
 
 _numbers = itertools.count(1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiomqtt
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 200.0
 
 
 class Listener:

@@ -33,7 +33,7 @@ def run_in_own_network(module: str, story: str) -> None:
     privileges = [] if os.geteuid() == 0 else ["--map-root-user"]
     code = f"from {module} import {story}; {story}()"
     command = ["unshare", *privileges, "--net", sys.executable, "-c", code]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     if ran.returncode and "unshare:" in ran.stderr:
         raise NoNetworkError(
             "tests of a network that comes and goes have one of their own: run them as root or "

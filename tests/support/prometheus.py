@@ -65,7 +65,7 @@ class Prometheus(LoggedProcess):
 
     def _asked(self, path: str, **parameters: str) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urlencode(parameters)}"
-        with urlopen(url, timeout=30) as answer:
+        with urlopen(url, timeout=200) as answer:
             said = json.load(answer)
         assert said["status"] == "success", said
         found: dict[str, Any] = said["data"]

@@ -9,7 +9,7 @@ from typing import Self
 
 import mqtt5
 
-ANSWER_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 200.0
 IN_FLIGHT_MAX = 500
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 200.0
 POLL_INTERVAL_S = 0.02
 
 

@@ -6,7 +6,8 @@ What the browser cannot be made to change is the name in `Host`. So the page ans
 addresses, `localhost`, this machine's own name, alone or in `.local`, and the names in
 `admin.hosts`; any other one hears 421. Who sends no Host is no browser. What machines ask for,
 health and metrics, is answered under any name: there is nothing in it that an unknown peer could
-use.
+use. With `*` in `admin.hosts` it answers under any name: where a proxy that asks who it is passes
+on what it was asked for, and nothing else reaches the page.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 
-ANY_NAME = frozenset({"/healthz", "/readyz", "/metrics"})
+ANY_NAME = "*"
+OF_MACHINES = frozenset({"/healthz", "/readyz", "/metrics"})
 SHOWN_LENGTH_MAX = 100
 
 _HOST = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]{1,5})?")
@@ -27,10 +29,11 @@ class Hosts:
         own = _plain(os.uname().nodename)
         first = own.partition(".")[0]
         self._names = {"localhost", own, first, f"{first}.local", *map(_plain, names)}
+        self._is_any = ANY_NAME in self._names
 
     def objection(self, host: str | None, path: str) -> str | None:
         """Why a request with this Host is not answered, and what to do about it."""
-        if host is None or path in ANY_NAME or self._is_ours(host):
+        if host is None or path in OF_MACHINES or self._is_any or self._is_ours(host):
             return None
         name = "".join(one if one.isprintable() else "?" for one in host[:SHOWN_LENGTH_MAX])
         return (

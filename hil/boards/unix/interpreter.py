@@ -12,7 +12,7 @@ from hil.boards.errors import BoardError
 
 NAME = "micropython"
 MODULES = Path(__file__).with_name("modules")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 200.0
 # What a board takes of it, and variants such as `minimal` lack.
 _NEEDED = "import ffi, termios, vfs, asyncio, deflate; vfs.VfsLfs2; print('whole')"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 200.0
 
 
 class SystemdSocket:

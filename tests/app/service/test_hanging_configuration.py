@@ -138,7 +138,7 @@ def test_a_check_and_a_start_give_a_hanging_file_up(tmp_path: Path) -> None:
                 env=environment_with({}),
                 capture_output=True,
                 text=True,
-                timeout=20,
+                timeout=200,
                 check=False,
             )
             line = f"{path}: could not be read within 1 s: its disk does not answer"
@@ -169,7 +169,7 @@ def test_what_is_no_file_is_refused_in_a_sentence(tmp_path: Path, path: str) -> 
             stdin=read,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=200,
             check=False,
         )
         os.close(read)

@@ -14,7 +14,7 @@ from hil.rig.scripted_client import Wire
 from tests.end_to_end.on_air import Node, fresh
 from tests.support.pty_line import PtyLine
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 200.0
 NO_UDP = '[[udp]]\nlisten = ""\n'
 
 

@@ -27,7 +27,7 @@ from tests.support.patient_sensor import PatientSensor
 IMPATIENT = "[mqtt_sn]\nretry_after_s = 0.1\nretry_count_max = 100\n"
 COMMANDS = 60
 PAGE = '[admin]\nlisten = "127.0.0.1:0"\n'
-TIMEOUT_S = 60.0
+TIMEOUT_S = 200.0
 
 
 # Of the second there are more than 10,000 frames in each direction.

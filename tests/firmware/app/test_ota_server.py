@@ -218,7 +218,7 @@ def test_a_broker_that_acknowledges_nothing_is_given_up(
             with pytest.raises(aiomqtt.MqttError):
                 await ota_server.serve(OtaServer(offered()), asked)
 
-    asyncio.run(asyncio.wait_for(scene(), 30))
+    asyncio.run(asyncio.wait_for(scene(), 200))
 
 
 def test_it_listens_on_no_port(process: OtaServerProcess) -> None:

@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 def spark_ingest(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "spark_ingest", *map(str, arguments)],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def test_it_starts_the_verb_by_this_python_from_where_the_package_is(
         sys.executable, "-m", "spark_ingest", what, "--config", config,
     ]  # fmt: skip
     answer = subprocess.run(
-        [*shlex.split(command[1])[:-2], "--help"], cwd=REPOSITORY, timeout=60, check=False,
+        [*shlex.split(command[1])[:-2], "--help"], cwd=REPOSITORY, timeout=200, check=False,
         capture_output=True,
     )  # fmt: skip
     assert answer.returncode == 0
@@ -49,7 +49,7 @@ def test_systemd_has_nothing_to_say_about_it(what: str, tmp_path: Path) -> None:
     file.write_text(unit(what, tmp_path / "a b.toml", "root"))
     answer = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", file], capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=200, check=False,
     )  # fmt: skip
     about_it = [line for line in answer.stderr.splitlines() if file.name in line]
     assert (answer.returncode, about_it) == (0, []), answer.stderr

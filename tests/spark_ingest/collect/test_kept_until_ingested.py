@@ -154,6 +154,6 @@ def test_who_asks_is_told_that_nobody_says_what_is_ingested(keeping: Keeping) ->
 def asked_of(keeping: Keeping, verb: str) -> str:
     """What `tidegate VERB` says, in one line."""
     command = [sys.executable, "-m", "gateway", verb, "--config", str(keeping.gateway.config_path)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert "Traceback" not in answer.stderr
     return " ".join(answer.stdout.split())

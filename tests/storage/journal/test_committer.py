@@ -85,7 +85,7 @@ class Heard:
         return len(self.backlogs) >= count
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(200):
             while not condition():
                 self._news.clear()
                 await self._news.wait()

@@ -35,7 +35,7 @@ from tests.storage.state.examples import ANN, BOB, LINKS, NOTHING, message, sess
 PEER = Peer(0, b"")
 ANSWER: Durable = HeldFrames(ANN, None, [Send(PEER, Regack(1, 1, 0))])
 TO_BROKER: Durable = UpstreamReleaseSaved(1, 1, is_known=True)
-TIMEOUT_S = 60.0
+TIMEOUT_S = 200.0
 
 
 @dataclass
