@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from ipaddress import ip_address
 from socket import gethostname
 
+from gateway.admin.log.logs import LEVELS, Level
 from gateway.config.settings import (
     HomeAssistantCommandSettings,
     HomeAssistantValueSettings,
@@ -14,11 +17,12 @@ from gateway.config.settings import (
 )
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
+from gateway.presence.gateway_commands import GatewayCommands
 from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.commands import CommandOptions
 from gateway.presence.homeassistant.declared_commands import declared_in, is_declaration
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.homeassistant.overrides import ValueOptions
+from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.last_values import NO_RULE, Declarations, LastValues, ValueRule
 from gateway.presence.line_file import in_thread
 from gateway.presence.pending_commands import PendingCommands
@@ -58,6 +62,20 @@ def last_values_of(settings: Settings) -> LastValues:
     )
 
 
+def commands_of(
+    topics: Topics,
+    restart: Callable[[], None],
+    set_log_level: Callable[[Level], None],
+    started_at: float,
+) -> GatewayCommands:
+    return GatewayCommands(
+        topics.commands,
+        restart=restart,
+        log_levels={level: partial(set_log_level, level) for level in LEVELS},
+        started_at=started_at,
+    )
+
+
 def records_of(settings: Settings) -> RecordsFile:
     return RecordsFile(settings.gateway.state_dir, in_thread)
 
@@ -71,6 +89,12 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
         value_options=tuple(map(_options, settings.home_assistant_value)),
         has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
         page_url=page_url(settings.admin.listen),
+        device_options=[
+            DeviceOptions(**{each.name: getattr(chosen, each.name) for each in fields(chosen)})
+            for chosen in settings.home_assistant_device
+        ],
+        takes_commands=settings.home_assistant.gateway_commands,
+        log_levels=tuple(LEVELS),
         command_options=tuple(map(_command, settings.home_assistant_command)),
         topic_prefix=settings.upstream.topic_prefix,
     )

@@ -21,6 +21,7 @@ from gateway.core.session.options import PredefinedTopics, SessionOptions, WhenO
 from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody.custody import CustodyOptions
 from gateway.core.uplink.uplink import UplinkOptions
+from gateway.presence.topics import Topics
 from gateway.storage.journal.options import JournalOptions, WhenFull
 
 if TYPE_CHECKING:
@@ -192,8 +193,17 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Mq
         trust_session=upstream.trust == "session",
         connack_timeout_s=upstream.connect_timeout_s,
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
-        own_filters=((home.birth_topic, 0),) if home.enable else (),
+        own_filters=_own_filters(settings) if home.enable else (),
     )
+
+
+def _own_filters(settings: Settings) -> tuple[tuple[str, int], ...]:
+    home = settings.home_assistant
+    birth = ((home.birth_topic, 0),)
+    if not home.gateway_commands:
+        return birth
+    topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
+    return *birth, (f"{topics.commands}+", 1)
 
 
 def datagram_bytes_max(settings: Settings) -> int:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from gateway.admin.client_queries import ClientQueries
 from gateway.admin.event_log import EventLog
 from gateway.admin.http.listening import AdminError
-from gateway.admin.log.logs import configure, log_everything, log_numbers
+from gateway.admin.log.logs import Level, configure, log_everything, log_numbers
 from gateway.admin.log.tail import LogTail
 from gateway.admin.metrics.lag import LagMeter
 from gateway.admin.snapshot import Snapshot
@@ -205,6 +205,11 @@ class _Parts:
         self.heartbeat.stop()
         self.event_log.close()
 
+    def set_log_level(self, in_force: CurrentConfiguration, level: Level) -> None:
+        """From an operator, by the broker."""
+        log.warning("the log level is %s from here on, by a command from the broker", level)
+        self.apply(in_force.set_log_level(level), in_force)
+
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
         self.scheduling.beat()
@@ -254,7 +259,14 @@ async def _serve(
     ending: Shutdown,
 ) -> int:
     loop, code = asyncio.get_running_loop(), ExitCode.OK
-    parts = _build(in_force, stores, log_tail, loop)
+    stop_requested = asyncio.Event()
+
+    def restart() -> None:
+        log.warning("ends to be started again, by a command from the broker")
+        ending.code = ExitCode.RESTART
+        stop_requested.set()
+
+    parts = _build(in_force, stores, log_tail, loop, restart)
     ending.report = parts.committers.left_behind
     supervision = Supervision(
         manager=manager,
@@ -268,7 +280,6 @@ async def _serve(
     check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
-    stop_requested = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ending.on_signal, stop_requested.set)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for `gateway &` in a script
         loop.add_signal_handler(signal.SIGINT, ending.on_signal, stop_requested.set)
@@ -287,9 +298,10 @@ async def _serve(
         if check is not None:
             check.disarm()
         if ending.is_overdue:
-            ending.exit_now(code, "not all of it has ended")
+            ending.exit_now(code or ending.code, "not all of it has ended")
     if code is ExitCode.OK:
         log.info("stopped")
+        code = ExitCode(ending.code)
     return code
 
 
@@ -298,6 +310,7 @@ def _build(
     stores: Stores,
     log_tail: LogTail,
     loop: asyncio.AbstractEventLoop,
+    restart: Callable[[], None],
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
     options = engine_options(settings, stores.epoch, credentials.password, stores.folder.run)
@@ -352,17 +365,19 @@ def _build(
         )
         admin = admin_server(settings.admin.listen, shown)
     parts = PresenceParts(
-        settings=settings,
+        in_force=in_force,
         engine=engine,
         shell=shell,
         snapshot=snapshot,
         links=links,
         event_log=event_log,
         sampler=sampler,
+        restart=restart,
+        set_log_level=lambda level: built.set_log_level(in_force, level),
     )
     publisher = presence_publisher(parts)
     shell.report_to(publisher.record, None if sampler is None else sampler.latest.receive)
-    return _Parts(
+    built = _Parts(
         engine=engine,
         event_log=event_log,
         shell=shell,
@@ -380,6 +395,7 @@ def _build(
         watch=watch,
         memory=memory,
     )
+    return built
 
 
 def _sampler(settings: Settings, engine: Engine) -> Sampler | None:

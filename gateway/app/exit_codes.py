@@ -12,6 +12,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNAVAILABLE = 69
     CANNOT_CREATE = 73
+    RESTART = 75  # a temporary failure, which a service manager answers with a start
     PERMISSION = 77
     CONFIGURATION = 78
     INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -23,6 +24,7 @@ MEANING = {
     ExitCode.USAGE: "wrong usage of the command line",
     ExitCode.UNAVAILABLE: "something needed is not there: a port, the broker, a running gateway",
     ExitCode.CANNOT_CREATE: "a file cannot be created",
+    ExitCode.RESTART: "ended by a command, to be started again",
     ExitCode.PERMISSION: "no permission",
     ExitCode.CONFIGURATION: "the configuration is wrong",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",

@@ -1,7 +1,9 @@
 """`tidegate run`: the configuration from all its sources, then the daemon."""
 
 import argparse
+import logging
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -64,7 +66,20 @@ def run(arguments: argparse.Namespace) -> int:
         configuration = fixed
     from gateway.app.daemon import serve
 
-    return serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
+    code = serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
+    if code == ExitCode.RESTART and not manager.is_there:
+        _start_again()
+    return code
+
+
+def _start_again() -> None:
+    """In this process, as there is no service manager that would: a container may be left stopped
+    by its engine, and a terminal has none.
+    """
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _fixed(

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address, ip_address
 
 from gateway.config.addresses import is_address
 from gateway.config.gathering import Gathering
-from gateway.config.keys import PER_TOPIC, UPSTREAM
+from gateway.config.keys import HOME_ASSISTANT_DEVICE, PER_TOPIC, UPSTREAM
 from gateway.config.settings import (
     NAME_OF_RECEIPTS,
     NOWHERE,
@@ -25,6 +25,7 @@ from gateway.config.spelling import KeyPath, dotted, quoted, shown
 # Brokers close the connection over more: mosquitto at 200, and the prefix has levels as well.
 TOPIC_LEVELS_MAX = 128
 PREFIX_LEVELS_MAX = 64
+ANY = "*"  # of client ids
 
 # The first must be at least the second: a limit that no single message could keep, and the like.
 AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
@@ -58,7 +59,9 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
+    _check_presence_clients(settings, gathering)
     _check_home_assistant(settings, gathering)
+    _check_devices(settings, gathering)
 
 
 def _check_name(settings: Settings, gathering: Gathering) -> None:
@@ -358,6 +361,24 @@ def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
             gathering.add_problem(origin, entry, message)
 
 
+def _check_presence_clients(settings: Settings, gathering: Gathering) -> None:
+    for index, given in enumerate(settings.presence_client):
+        entry: KeyPath = ("presence_client", index)
+        if any(path is not None and path[:2] == entry for path in gathering.unclear):
+            continue
+        origin = gathering.entries[("presence_client",)][index]
+        if (*entry, "client") not in gathering.given:
+            message = 'expected a client id, such as client = "meter-*"'
+            gathering.add_problem(origin, entry, message)
+        elif given.visitor is None and given.available_s is None:
+            message = "expected visitor or available_s beside its client"
+            gathering.add_problem(origin, entry, message)
+        elif given.visitor is False and given.available_s is not None:
+            path = (*entry, "available_s")
+            message = "expected none beside visitor = false, which is unavailable at once"
+            gathering.add_problem(gathering.given[path].origin, path, message)
+
+
 def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
     enable: KeyPath = ("home_assistant", "enable")
     clients: KeyPath = ("presence", "clients")
@@ -393,6 +414,26 @@ def _check_command(settings: Settings, index: int, gathering: Gathering) -> None
     for key, message in problems_of(settings.home_assistant_command[index], given.keys()):
         is_given = key in given
         gathering.add_problem(given.get(key, origin), (*entry, key) if is_given else entry, message)
+
+
+def _check_devices(settings: Settings, gathering: Gathering) -> None:
+    for index, device in enumerate(settings.home_assistant_device):
+        entry: KeyPath = ("home_assistant_device", index)
+        if any(path is not None and path[:2] == entry for path in gathering.unclear):
+            continue
+        origin = gathering.entries[("home_assistant_device",)][index]
+        named = {str(path[-1]) for path in gathering.given if path[:2] == entry}
+        if "client" not in named:
+            message = 'expected a client id, such as client = "meter-7"'
+            gathering.add_problem(origin, entry, message)
+        elif named == {"client"}:
+            others = ", ".join(key.name for key in HOME_ASSISTANT_DEVICE.keys[1:])
+            message = f"expected one or more of {others} beside its client"
+            gathering.add_problem(origin, entry, message)
+        elif device.name is not None and ANY in device.client:
+            path = (*entry, "name")
+            message = f"expected none beside a client with {ANY}, as all of them would have it"
+            gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _check_value(value: HomeAssistantValueSettings, entry: KeyPath, gathering: Gathering) -> None:

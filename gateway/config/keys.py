@@ -45,7 +45,8 @@ HOSTS_MAX = 32
 LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
-VALUES_MAX = 256  # of Home Assistant, named in the file one by one
+PATTERNS_MAX = 64  # of client ids, that a client is compared with
+VALUES_MAX = 256  # of Home Assistant, and devices, named in the file one by one
 DISCOVERY_PREFIX_BYTES_MAX = 128
 # What a topic filter may have beside the filter itself.
 PER_TOPIC = (
@@ -387,6 +388,20 @@ PRESENCE = Table(
         "until its habit is known", "many report once a day"),
 ))
 
+PRESENCE_CLIENT = Table(
+    "presence_client", "Which devices stay available when they have disconnected or are lost, "
+    "where their habit does not say so: the first entry that fits decides; repeat the table for "
+    "more",
+    settings=settings.PresenceClientSettings, parts=(
+    Key("client", Text(1, 255), "Client id; * stands for any text, so that one entry fits many "
+        "devices", default="must be given", example='"meter-*"'),
+    Key("visitor", Boolean(), "true: it stays available for available_s; false: not at all",
+        default="by habit, or true with available_s", example="true"),
+    Key("available_s", Integer(0, 31_536_000), "How long, from then on; 0: by habit, or with "
+        "visitor as presence.visitor_available_s says",
+        default="presence.visitor_available_s", example="3600"),
+))
+
 HOME_ASSISTANT = Table(
     "home_assistant", "Devices and their values for Home Assistant, by its MQTT discovery",
     settings=settings.HomeAssistantSettings, parts=(
@@ -401,12 +416,29 @@ HOME_ASSISTANT = Table(
         "the configuration of a gateway or its devices: discovery_prefix/*/tidegate_*; it is "
         "refused otherwise, also while enable is false",
         "a sensor could remove or change the entities of others"),
+    Key("gateway_commands", Boolean(), "Restart the gateway and set its log level from there: "
+        "tidegate/NAME/command/restart and .../log_level, where no sensor can publish, but others "
+        "whom the broker lets", "those can change what Home Assistant shows as well"),
     Key("values_per_device_max", Integer(1, 1024),
         "Values of one device; those that are hidden have as many places of their own. What is "
         "left out is logged once, and is an alarm", "more than most devices have"),
     Key("text_characters_max", Integer(16, 255),
         "Characters of a text; a longer one is cut, which is logged once, and is an alarm",
         "the longest state that Home Assistant takes"),
+))
+
+HOME_ASSISTANT_DEVICE = Table(
+    "home_assistant_device", "What a device is for Home Assistant, until a user changes it there: "
+    "the first entry that fits decides; repeat the table for more devices",
+    settings=settings.HomeAssistantDeviceSettings, parts=(
+    Key("client", Text(1, 255), "Client id; * stands for any text, so that one entry fits many "
+        "devices", default="must be given", example='"meter-7"'),
+    Key("name", VALUE_NAME, "What it is called; not beside a *", default="the client id",
+        example='"Water meter"'),
+    Key("area", VALUE_NAME, "Room or area that it is put in when it is new", default="none",
+        example='"Cellar"'),
+    Key("manufacturer", VALUE_NAME, "Who has made it", default="Tidegate", example='"Acme"'),
+    Key("model", VALUE_NAME, "What it is", default="MQTT-SN device", example='"Meter 2"'),
 ))
 
 HOME_ASSISTANT_VALUE = Table(
@@ -616,7 +648,9 @@ ROOT = Table(
         FORWARDERS,
         ADMISSION,
         PRESENCE,
+        Repeated(PRESENCE_CLIENT, PATTERNS_MAX, is_optional=True),
         HOME_ASSISTANT,
+        Repeated(HOME_ASSISTANT_DEVICE, VALUES_MAX, is_optional=True),
         Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
         Repeated(HOME_ASSISTANT_COMMAND, COMMANDS_MAX, is_optional=True),
         ADMIN,

@@ -24,6 +24,7 @@ from gateway.config.settings import (
     ForwardersSettings,
     GatewaySettings,
     HomeAssistantCommandSettings,
+    HomeAssistantDeviceSettings,
     HomeAssistantSettings,
     HomeAssistantValueSettings,
     HostPort,
@@ -31,6 +32,7 @@ from gateway.config.settings import (
     LimitsSettings,
     LogSettings,
     MqttSnSettings,
+    PresenceClientSettings,
     PresenceSettings,
     QosMinusOneSettings,
     SerialSettings,
@@ -108,6 +110,8 @@ def _settings(gathering: Gathering) -> Settings:
     listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
     lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
+    patterns = len(gathering.entries.get(("presence_client",), []))
+    devices = len(gathering.entries.get(("home_assistant_device",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     commands = len(gathering.entries.get(("home_assistant_command",), []))
     clients = {
@@ -130,7 +134,13 @@ def _settings(gathering: Gathering) -> Settings:
         forwarders=ForwardersSettings(**tables[("forwarders",)]),
         admission=AdmissionSettings(**tables[("admission",)]),
         presence=PresenceSettings(**tables[("presence",)]),
+        presence_client=tuple(
+            _presence(tables[("presence_client", index)]) for index in range(patterns)
+        ),
         home_assistant=HomeAssistantSettings(**tables[("home_assistant",)]),
+        home_assistant_device=tuple(
+            _device(tables[("home_assistant_device", index)]) for index in range(devices)
+        ),
         home_assistant_value=tuple(
             _value(tables[("home_assistant_value", index)]) for index in range(values)
         ),
@@ -151,6 +161,16 @@ def _line(given: dict[str, Any]) -> SerialSettings:
 def _topic(given: dict[str, Any]) -> TopicSettings:
     """A filter that is missing is a problem, which `cross_checks` reports."""
     return TopicSettings(**({"filter": ""} | given))
+
+
+def _presence(given: dict[str, Any]) -> PresenceClientSettings:
+    """A client that is missing is a problem, which `cross_checks` reports."""
+    return PresenceClientSettings(**({"client": ""} | given))
+
+
+def _device(given: dict[str, Any]) -> HomeAssistantDeviceSettings:
+    """The same."""
+    return HomeAssistantDeviceSettings(**({"client": ""} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:

@@ -216,13 +216,34 @@ class PresenceSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceClientSettings:
+    """When some devices are available. The first entry that fits decides."""
+
+    client: str
+    visitor: bool | None = None
+    available_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeAssistantSettings:
     enable: bool = False
     discovery_prefix: str = "homeassistant"
     birth_topic: str = "homeassistant/status"
     sensors_may_configure: bool = False
+    gateway_commands: bool = True
     values_per_device_max: int = 64
     text_characters_max: int = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeAssistantDeviceSettings:
+    """What a device is. The first entry that fits decides."""
+
+    client: str
+    name: str | None = None
+    area: str | None = None
+    manufacturer: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +356,9 @@ class Settings:
     forwarders: ForwardersSettings = ForwardersSettings()
     admission: AdmissionSettings = AdmissionSettings()
     presence: PresenceSettings = field(default_factory=PresenceSettings)
+    presence_client: tuple[PresenceClientSettings, ...] = ()
     home_assistant: HomeAssistantSettings = field(default_factory=HomeAssistantSettings)
+    home_assistant_device: tuple[HomeAssistantDeviceSettings, ...] = ()
     home_assistant_value: tuple[HomeAssistantValueSettings, ...] = ()
     home_assistant_command: tuple[HomeAssistantCommandSettings, ...] = ()
     admin: AdminSettings = AdminSettings()

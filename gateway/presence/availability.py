@@ -19,7 +19,7 @@ Rule 6: a client that connects, publishes and disconnects within `VISIT_S_MAX` i
         available until it should have come again: for `visitor_available_s`, and once its habit
         is known, for three of its usual gaps, or one and a half of the longest in some days. So is
         one that is lost as often as it comes. One that was here for longer has left when it
-        disconnects. `visitors` have `visitor_available_s` whatever their habit is.
+        disconnects. Of some the operator says how long (`fixed`), whatever their habit is.
 Rule 7: a sensor without any connection (QoS -1) is awake while it keeps its habit, then lost.
 Rule 8: of a device with commands it is published as well how many messages wait for it, and again
         when that changes (pending_commands.py).
@@ -33,7 +33,7 @@ A round takes at most `ROUND_SCANS` scans. The caller decides how many messages 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ from gateway.presence.standing import (
     standing_in,
     standing_of,
 )
-from gateway.presence.topics import Topics
+from gateway.presence.topics import Topics, matches
 
 if TYPE_CHECKING:
     from gateway.presence.pending_commands import PendingCommands
@@ -71,6 +71,7 @@ PEAK_S = 4 * 24 * 3600.0  # the longest gap of as long, and twice as long, is re
 BURST_S = 10.0  # what comes without a connection within that is one visit
 VISITORS_MAX = 10_000
 CONNECTIONLESS_MAX = 256
+FOUND_MAX = 100_000  # clients whose patterns are known
 
 _ABSENT = (Standing.OVERDUE, *OFFLINE)  # no set: to hash a member costs more than to find it here
 # Rule 1
@@ -78,6 +79,32 @@ _URGENT = 0
 _NEW = 1
 _REFRESH = 2
 _QUEUED = object()  # noted of a session whose client is due for the first time
+
+
+class FixedTimes:
+    """How long clients are available when they are away, in seconds: of some by their ids, of
+    others by the first pattern that fits; None of one whose habit decides.
+    """
+
+    __slots__ = ("_by_id", "_found", "_patterns")
+
+    def __init__(
+        self, by_id: Mapping[ClientId, float], patterns: Sequence[tuple[str, float | None]]
+    ) -> None:
+        self._by_id = by_id
+        self._patterns = patterns
+        self._found: dict[ClientId, float | None] = {}  # it is asked for again and again
+
+    def of(self, client_id: ClientId) -> float | None:
+        if not self._patterns:
+            return self._by_id.get(client_id)
+        if client_id in self._found:
+            return self._found[client_id]
+        if len(self._found) >= FOUND_MAX:
+            self._found.clear()
+        fitting = (seconds for pattern, seconds in self._patterns if matches(pattern, client_id))
+        found = self._found[client_id] = self._by_id.get(client_id, next(fitting, None))
+        return found
 
 
 class _Visitor:
@@ -181,7 +208,7 @@ class Availability:
         topics: Topics,
         link_of: Callable[[Peer], str],
         *,
-        visitors: frozenset[ClientId] = frozenset(),
+        fixed: FixedTimes | None = None,
         visitor_available_s: float = VISITOR_AVAILABLE_S,
         pending: PendingCommands | None = None,
     ) -> None:
@@ -198,10 +225,10 @@ class Availability:
         self._connection = 0
         self._round: list[Session] = []
         self._tally: Counter[Standing] = Counter()
-        self._always_visitors = visitors
+        self._fixed = fixed or FixedTimes({}, ())
         self._visitor_available_s = visitor_available_s
         self._visitors: OrderedDict[ClientId, _Visitor] = OrderedDict()
-        self._left_at: dict[ClientId, float] = {}  # of those in `visitors`
+        self._left_at: dict[ClientId, float] = {}  # of those in `fixed`
         self._connectionless: dict[ClientId, float] = {}  # when they were received last
         self._unsaved: dict[ClientId, None] = {}  # visitors
 
@@ -229,7 +256,7 @@ class Availability:
             was_here = before is not SLEEPS and before is not State.AWAKE
             visitor.leave(now, was_here=was_here, is_lost=state is State.LOST)
             self._unsaved[client_id] = None
-        if client_id in self._always_visitors:
+        if self._fixed.of(client_id) is not None:
             self._left_at[client_id] = now
         if client_id in self._sessions:
             return
@@ -243,7 +270,8 @@ class Availability:
     def _enter_departed(self, device: Device, now: float) -> None:
         self._departed[device.client_id] = (device, now)
         if len(self._departed) > DEPARTED_MAX:
-            self._departed.popitem(last=False)
+            oldest, _ = self._departed.popitem(last=False)
+            self._left_at.pop(oldest, None)
 
     def came(self, client_id: ClientId, now: float) -> None:
         """A client has connected, and was not connected before."""
@@ -459,6 +487,7 @@ class Availability:
         topic = self._topics.client(client_id)
         if device is None:
             was_published = self._published.pop(client_id, None) is not None
+            self._left_at.pop(client_id, None)
             return RetainedMessage(topic, b"", client_id) if was_published else None
         is_first = client_id not in self._published
         session = self._sessions.get(client_id)
@@ -509,7 +538,9 @@ class Availability:
 
     def _available_until(self, client_id: ClientId) -> float:
         """Of one that is away."""
-        if client_id in self._always_visitors:
-            return self._left_at.get(client_id, self.started_at) + self._visitor_available_s
+        fixed_s = self._fixed.of(client_id)
+        if fixed_s is not None:
+            left_at = self._left_at.get(client_id, self.started_at)
+            return self._connectionless.get(client_id, left_at) + fixed_s
         visitor = self._visitors.get(client_id)
         return -inf if visitor is None else visitor.until(self._visitor_available_s)

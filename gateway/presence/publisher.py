@@ -48,6 +48,7 @@ from gateway.transports.clock import now, pauses, unix_ms_at_zero
 
 if TYPE_CHECKING:
     from gateway.presence.documents import RetainedMessage
+    from gateway.presence.gateway_commands import GatewayCommands
     from gateway.presence.latest import Latest
     from gateway.presence.records_file import RecordsFile
 
@@ -78,9 +79,10 @@ class PresencePublisher:
         birth: str | None = None,
         slow: SlowCallbacks | None = None,
         records: RecordsFile | None = None,
+        commands: GatewayCommands | None = None,
     ) -> None:
         """`birth`: the topic of Home Assistant's birth message, as the broker has it.
-        `records`: where values are over restarts.
+        `records`: where values are over restarts. `commands`: to the gateway itself.
         """
         self._engine = engine
         self._queue = saying
@@ -98,6 +100,7 @@ class PresencePublisher:
         self._sent = 0  # messages
         self._timer: asyncio.TimerHandle | None = None
         self._records = records
+        self._commands = commands
         self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: asyncio.TimerHandle | None = None
         self._beats = 0
@@ -165,6 +168,9 @@ class PresencePublisher:
             self._own_topic_received(effect)
 
     def _own_topic_received(self, received: OwnTopicReceived) -> None:
+        if self._commands is not None and self._commands.receive(received, self._now()):
+            self._queue.stats_due()  # they say what has changed
+            return
         is_birth = received.topic == self._birth and received.payload == ONLINE
         if is_birth and self._queue.announcements is not None:
             log.info("Home Assistant has started: everything is announced again")

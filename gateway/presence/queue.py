@@ -118,6 +118,10 @@ class PresenceQueue:
         if self.announcements is not None:
             self.announcements.connected()
 
+    def stats_due(self) -> None:
+        """They are to be published at once."""
+        self._stats_at = 0.0
+
     # From an operator
 
     def clear(self, client_id: ClientId) -> None:

@@ -1,5 +1,5 @@
-"""Topics of the gateway's own messages, as the broker has them, and how any client id becomes one
-level of a topic.
+"""Topics of the gateway's own messages, as the broker has them, how any client id becomes one level
+of a topic, and patterns of client ids.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ import re
 _ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 # Of devices and gateways, below any prefix of Home Assistant's discovery.
 _ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
+ANY = "*"  # any text, of a client id
+# Commands to the gateway itself.
+RESTART = "restart"
+LOG_LEVEL = "log_level"
 # What the id of a sensor without a connection begins with, before the topic of its readings.
 NO_CONNECTION = "topic:"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
@@ -21,6 +25,7 @@ class Topics:
         self.base = f"{prefix}tidegate/{gateway_name}"
         self.state = f"{self.base}/state"
         self.stats = f"{self.base}/stats"
+        self.commands = f"{self.base}/command/"  # to the gateway itself, by their names
 
     def client(self, client_id: str) -> str:
         return f"{self.base}/clients/{level(client_id)}"
@@ -47,3 +52,20 @@ def is_announcement(topic: str) -> bool:
 def plain_name(text: str) -> str:
     """Of letters, digits, `_` and `-` alone: `a/b` is `a_2fb`; two texts never have the same."""
     return _NOT_PLAIN.sub(lambda one: "".join(f"_{byte:02x}" for byte in one[0].encode()), text)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """`*` in the pattern stands for any text, also for none."""
+    first, *others = pattern.split(ANY)
+    if not others:
+        return text == pattern
+    last = others.pop()
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in others:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

@@ -35,6 +35,7 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         "USAGE": 2,
         "UNAVAILABLE": 69,
         "CANNOT_CREATE": 73,
+        "RESTART": 75,
         "PERMISSION": 77,
         "CONFIGURATION": 78,
         "INTERRUPTED": 130,

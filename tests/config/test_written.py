@@ -38,11 +38,15 @@ TOPIC = block("#[[topic]]")
 SERIAL = block("#[[serial]]")
 # What must be there of a table that is a comment as a whole, by its lines.
 VALUE = block("#[[home_assistant_value]]")
+CLIENT = block("#[[presence_client]]")
+DEVICE = block("#[[home_assistant_device]]")
 COMMAND = block("#[[home_assistant_command]]")
 NEEDED = (
     dict.fromkeys(TOPIC, TOPIC[:3])
     | dict.fromkeys(SERIAL, SERIAL[:2])
     | dict.fromkeys(VALUE, VALUE[:2])
+    | dict.fromkeys(CLIENT, CLIENT[:3])
+    | dict.fromkeys(DEVICE, DEVICE[:3])
     | dict.fromkeys(COMMAND, COMMAND[:4])
 )
 
@@ -70,6 +74,8 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
         TOPIC[1],
         SERIAL[0],
         VALUE[0],
+        *CLIENT[:2],
+        *DEVICE[:2],
         *COMMAND[:3],
     ]  # of what is of use only together
     incomplete.append(LINES.index("#burst_bytes_max = 32"))
@@ -79,7 +85,8 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    for number in (*TOPIC[1:], *SERIAL[1:], *VALUE[1:], *COMMAND[1:]):
+    tables = (TOPIC, SERIAL, VALUE, CLIENT, DEVICE, COMMAND)
+    for number in (each for table in tables for each in table[1:]):
         assert complaints(with_uncommented({number}))
 
 

@@ -10,7 +10,7 @@ from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
 from gateway.frames import Connect, Disconnect, Pingreq
-from gateway.presence.availability import VISITOR_AVAILABLE_S, Availability
+from gateway.presence.availability import VISITOR_AVAILABLE_S, Availability, FixedTimes
 from gateway.presence.documents import RetainedMessage
 from gateway.presence.topics import Topics
 
@@ -24,7 +24,7 @@ class Fleet:
 
     def __init__(
         self,
-        visitors: frozenset[ClientId] = frozenset(),
+        fixed: FixedTimes | None = None,
         visitor_available_s: float = VISITOR_AVAILABLE_S,
     ) -> None:
         self.sessions: dict[ClientId, Session] = {}
@@ -32,7 +32,7 @@ class Fleet:
             self.sessions,
             TOPICS,
             lambda peer: f"udp{peer.link}",
-            visitors=visitors,
+            fixed=fixed,
             visitor_available_s=visitor_available_s,
         )
         self.board.connected()

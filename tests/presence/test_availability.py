@@ -16,12 +16,14 @@ from gateway.presence.availability import (
     CONNECTIONLESS_MAX,
     DEPARTED_MAX,
     DEPARTED_S,
+    FOUND_MAX,
     REFRESH_S,
     ROUND_SCANS,
     SLICE_MIN,
     VISIT_S_MAX,
     VISITOR_AVAILABLE_S,
     VISITORS_MAX,
+    FixedTimes,
 )
 from gateway.presence.topics import Topics, level, plain_name
 from tests.presence.devices import Fleet
@@ -314,10 +316,54 @@ def test_one_that_is_lost_as_often_as_it_comes_is_available_once_that_is_known()
 
 
 def test_the_operator_says_who_visits() -> None:
-    fleet = Fleet(visitors=frozenset({ClientId("tank")}), visitor_available_s=100.0)
+    fleet = Fleet(FixedTimes({ClientId("tank"): 100.0}, ()))
     visit(fleet, 0.0, stay_s=1000.0)
     assert is_available(fleet, 1001.0) is True
     assert is_available(fleet, 1101.0) is False
+
+
+PATTERNS = FixedTimes(
+    {ClientId("tank"): 50.0},
+    [("t*", 100.0), ("tank-2", 1.0), ("d*", 0.0), ("w*", None), ("wi*", 9.0)],
+)
+
+
+def test_the_operator_says_how_long_by_pattern() -> None:
+    found = [PATTERNS.of(ClientId(name)) for name in ("tank", "tank-2", "tap", "door", "window")]
+    assert found == [50.0, 100.0, 100.0, 0.0, None]
+    fleet = Fleet(PATTERNS)
+    visit(fleet, 0.0, stay_s=1000.0, name="tap")
+    assert is_available(fleet, 1001.0) is True
+    assert is_available(fleet, 1101.0) is False
+    visit(fleet, 2000.0, name="door")
+    assert is_available(fleet, 2001.0) is False, "at once, though it visits"
+    visit(fleet, 3000.0, name="window")
+    assert is_available(fleet, 3001.0) is True
+
+
+def test_a_sleeper_that_is_lost_stays_for_the_time_that_is_set() -> None:
+    fleet = Fleet(PATTERNS)
+    session = fleet.asleep("tap", 0.0, sleep_s=600)
+    assert is_available(fleet, 599.0) is True
+    session.handle_time(10_000.0)
+    assert session.state is State.LOST
+    fleet.board.departed(ClientId("tap"), State.LOST, None, 10_000.0, State.ASLEEP)
+    assert is_available(fleet, 10_001.0) is True
+    assert is_available(fleet, 10_101.0) is False
+
+
+def test_one_without_a_connection_stays_for_the_time_that_is_set() -> None:
+    fleet = Fleet(PATTERNS)
+    client_id = ClientId("topic:yard/rain")
+    assert fleet.board.received_without_connection(client_id, 0.0)
+    assert is_available(fleet, 99.0) is True
+    assert is_available(fleet, 101.0) is False
+
+
+def test_of_patterns_only_so_many_answers_are_kept() -> None:
+    fixed = FixedTimes({}, [("t*", 1.0)])
+    for number in range(FOUND_MAX + 10):
+        assert fixed.of(ClientId(f"t{number}")) == 1.0
 
 
 def test_habits_are_bounded() -> None:

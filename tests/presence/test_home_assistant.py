@@ -18,10 +18,10 @@ from gateway.config.keys import STATE_CLASSES
 from gateway.config.kinds import DeviceClass, Icon, MismatchError
 from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.homeassistant.overrides import ValueOptions, matches
+from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
-from gateway.presence.topics import Topics
+from gateway.presence.topics import Topics, matches
 from tests.support.home_assistant import objections
 
 TOPICS = Topics("site-7/", "greenhouse")
@@ -392,6 +392,51 @@ def test_the_gateways_page_is_a_link_where_there_is_one() -> None:
     device = json.loads(linked.gateway_device())["device"]
     assert device["configuration_url"] == "http://greenhouse:8080/"
     assert device["manufacturer"] == "Tidegate"
+    document = json.loads(linked.device("a/b c", [BATTERY]))
+    assert document["device"]["configuration_url"] == "http://greenhouse:8080/#/devices/a%2Fb%20c"
+    document = json.loads(linked.device("topic:yard", [BATTERY]))
+    assert "configuration_url" not in document["device"]
+
+
+def test_a_button_is_an_event_where_what_can_happen_is_listed() -> None:
+    button = KnownValue("kitchen/button", "action", Kind.TEXT)
+    pushed = KnownValue("kitchen/pad", "key", Kind.NUMBER)
+    said = documents(
+        ValueOptions("action", options=("single", "double"), icon="mdi:gesture-tap"),
+        ValueOptions("key", options=("1", "2"), event=True),
+    )
+    document = said.device("kitchen-1", [button, pushed])
+    assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
+    components = json.loads(document)["components"]
+    one, other = (each for each in components.values() if each["platform"] == "event")
+    assert one["event_types"] == ["single", "double"]
+    assert (one["name"], one["device_class"]) == ("Action", "button")
+    assert one["state_topic"] == "site-7/tidegate/greenhouse/events/kitchen-1"
+    assert "value_json.topic == 'kitchen/button'" in one["value_template"]
+    assert "device_class" not in other
+    without = documents(ValueOptions("key", event=True)).device("kitchen-1", [button, pushed])
+    assert not any(
+        each["platform"] == "event" for each in json.loads(without)["components"].values()
+    )
+
+
+def test_the_operator_says_what_a_device_is() -> None:
+    said = dataclasses.replace(
+        documents(),
+        device_options=[
+            DeviceOptions("kitchen-1", name="Oven", area="Kitchen"),
+            DeviceOptions("kitchen-*", area="Elsewhere", manufacturer="Acme", model="T 2"),
+        ],
+    )
+    document = said.device("kitchen-1", [BATTERY])
+    assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
+    device = json.loads(document)["device"]
+    assert (device["name"], device["suggested_area"]) == ("Oven", "Kitchen")
+    assert (device["manufacturer"], device["model"]) == ("Tidegate", "MQTT-SN device")
+    device = json.loads(said.device("kitchen-2", [BATTERY]))["device"]
+    assert (device["name"], device["suggested_area"]) == ("kitchen-2", "Elsewhere")
+    assert (device["manufacturer"], device["model"]) == ("Acme", "T 2")
+    assert "suggested_area" not in json.loads(said.device("hall", [BATTERY]))["device"]
 
 
 @pytest.mark.parametrize(

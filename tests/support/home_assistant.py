@@ -1,11 +1,10 @@
 """What Home Assistant accepts as the announcement of a device, written down from its source.
 
-Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py`
-(DEVICE_DISCOVERY_SCHEMA, MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`
-and `binary_sensor.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes are
-those of gateway/config/home_assistant_classes.py, which is generated from it. The package itself
-needs another Python and a hundred others; what is here is all of it that decides about what we
-send.
+Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py` (DEVICE_DISCOVERY_SCHEMA,
+MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py` and
+`event.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes are those of
+gateway/config/home_assistant_classes.py, which is generated from it. The package itself needs
+another Python and a hundred others; what is here is all of it that decides about what we send.
 """
 
 from __future__ import annotations
@@ -81,8 +80,14 @@ OF_PLATFORM = {
         "unit_of_measurement",
     },
     "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
+    "event": (ENTITY - {"expire_after", "force_update"}) | {"event_types"},
 }
-ENTITY_CATEGORIES = {"diagnostic"}  # of sensors and binary sensors
+NEEDS_OF_PLATFORM = {"event": ENTITY_NEEDS | {"event_types"}}
+CLASSES_OF = {
+    "binary_sensor": set(BINARY_CLASSES),
+    "event": {"button", "doorbell", "motion"},
+}
+ENTITY_CATEGORIES = {"diagnostic"}  # of what has no input
 
 
 def objections(prefix: str, topic: str, payload: bytes) -> list[str]:
@@ -126,15 +131,18 @@ def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
     if platform in commands.OF_PLATFORM:
         yield from _of_command(platform, entity)
         return
-    yield from _members("it", entity, ENTITY_NEEDS, OF_PLATFORM.get(platform, set()))
+    needs = NEEDS_OF_PLATFORM.get(platform, ENTITY_NEEDS)
+    yield from _members("it", entity, needs, OF_PLATFORM.get(platform, set()))
     yield from _of_availability(entity)
     yield from _of_topic(entity.get("state_topic", ""))
     if entity.get("entity_category", "diagnostic") not in ENTITY_CATEGORIES:
         yield "an entity category that is none"
     if platform == "sensor":
         yield from _of_sensor(entity)
-    elif entity.get("device_class", "door") not in BINARY_CLASSES:
-        yield f"{entity['device_class']} is no class of binary sensors"
+    elif entity.get("device_class") not in (None, *CLASSES_OF.get(platform, ())):
+        yield f"{entity['device_class']} is no class of {platform.replace('_', ' ')}s"
+    if not entity.get("event_types", ["some"]):
+        yield "an event without types"
 
 
 def _of_command(platform: str, entity: dict[str, Any]) -> Iterator[str]:

@@ -33,18 +33,23 @@ LOG_S = 0.3
 
 
 class Shutdown:
-    """`report`: what is left behind, in a sentence, or None if nothing is known of it."""
+    """`report`: what is left behind, in a sentence, or None if nothing is known of it. `code`: the
+    exit code of an end that was requested.
+    """
 
     def __init__(self) -> None:
         self.report: Callable[[], str | None] = lambda: None
+        self.code = 0
+        self._is_signalled = False
         self._begun_at: float | None = None
         self._is_over = threading.Event()
         self.is_overdue = False
 
     def on_signal(self, stop: Callable[[], None]) -> None:
         """From SIGTERM or SIGINT."""
-        if self._begun_at is not None:
+        if self._is_signalled:
             self.exit_now(0, "it was asked to end a second time")
+        self._is_signalled, self.code = True, 0  # also one that was to start again
         self.begin()
         stop()
 
@@ -78,7 +83,7 @@ class Shutdown:
 
     def _guard(self) -> None:
         if not self._is_over.wait(END_S):
-            self.exit_now(0, f"not all of it ended within {END_S:.1f} s")
+            self.exit_now(self.code, f"not all of it ended within {END_S:.1f} s")
 
     def _log_reason(self, why: str, is_logged: threading.Event) -> None:
         log.warning("ended without waiting: %s", self.report() or why)

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from gateway.admin.log.logs import Level
 from gateway.app.credentials import Credentials, read_credentials
 from gateway.app.service.reload import Change, changes, in_force, is_at_once
 from gateway.config import ConfigError, Configuration
+from gateway.config.problems import Origin
 from gateway.config.regular_file import last_opened
 from gateway.config.spelling import dotted
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
@@ -30,6 +32,7 @@ EVERY_S = 1.0
 READ_S_MAX = 10.0
 # Keys that are named one by one; a file that was turned upside down is not read from a log.
 CHANGES_SHOWN_MAX = 20
+BY_COMMAND = Origin("a command from the broker")
 
 
 @dataclass(slots=True)
@@ -39,6 +42,17 @@ class CurrentConfiguration:
     configuration: Configuration
     credentials: Credentials
     reader: SideThread = field(default_factory=lambda: SideThread("reload"), compare=False)
+
+    def set_log_level(self, level: Level) -> CurrentConfiguration:
+        """Until the configuration is read again. Returns what was in force."""
+        before = CurrentConfiguration(self.configuration, self.credentials, self.reader)
+        settings = self.configuration.settings
+        self.configuration = replace(
+            self.configuration,
+            settings=replace(settings, log=replace(settings.log, level=level)),
+            origins={**self.configuration.origins, "log.level": BY_COMMAND},
+        )
+        return before
 
     def doubt(self) -> str | None:
         """For health: which file of the configuration does not answer, or None."""

@@ -36,6 +36,7 @@ SHOWN_TEXTS = frozenset(
     {
         *("gateway.name", "gateway.state_dir", "topic.filter", "upstream.topic_prefix"),
         *("home_assistant.discovery_prefix", "home_assistant.birth_topic"),
+        *("presence_client.client", "home_assistant_device.client"),
         *("home_assistant_value.name", "home_assistant_value.client"),
         *("home_assistant_value.label", "home_assistant_value.unit"),
         *("admin.hosts", "admission.listed"),

@@ -23,7 +23,11 @@ from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
 from gateway.presence.documents import LedgerEntry, RetainedMessage
 from gateway.presence.homeassistant.declared_commands import TOPICS_MAX, unknown_of
-from gateway.presence.homeassistant.discovery_documents import DeviceDocument, DiscoveryDocuments
+from gateway.presence.homeassistant.discovery_documents import (
+    DeviceDocument,
+    DiscoveryDocuments,
+    components_of,
+)
 from gateway.presence.homeassistant.entities import Entry
 from gateway.presence.last_values import Received
 
@@ -73,6 +77,8 @@ class Announcements:
 
     def restore(self, topic: str, entry: LedgerEntry) -> None:
         """The values of a device, as they were known before the restart."""
+        if topic == self._documents.topic_of_gateway:
+            self._components[ClientId("")] = dict(entry.components)
         if entry.client_id and topic == self._documents.topic_of(entry.client_id):
             self._catalogue.restore({entry.client_id: entry.values})
             self._components[entry.client_id] = dict(entry.components)
@@ -155,17 +161,40 @@ class Announcements:
     # Messages
 
     def next_announcement(self) -> RetainedMessage | None:
-        documents = self._documents
         if self._is_gateway_due:
-            self._is_gateway_due = False
-            topic = documents.topic_of_gateway
-            return RetainedMessage(topic, documents.gateway_device(), ClientId(""))
+            return self._gateway_announcement()
         if not self._to_announce:
             return None
         client_id, _ = self._to_announce.popitem(last=False)
         self._announced.add(client_id)
         self._values_due[client_id] = None
         return self._announcement(client_id)
+
+    def _gateway_announcement(self) -> RetainedMessage:
+        documents = self._documents
+        entries = documents.gateway_entries()
+        components, self._is_gateway_due = self._take_back(ClientId(""), entries)
+        return RetainedMessage(
+            documents.topic_of_gateway,
+            documents.gateway_document(entries),
+            ClientId(""),
+            components=tuple(components.items()),
+        )
+
+    def _take_back(
+        self, client_id: ClientId, entries: dict[str, Entry]
+    ) -> tuple[dict[str, str], bool]:
+        """Adds what the announcement before this one had, and this one has not. Returns what is
+        there then, and whether another announcement must follow.
+        """
+        components, is_any = components_of(entries), False
+        for key, platform in self._components.get(client_id, {}).items():
+            if components.get(key) != platform:
+                entries[key] = {"platform": platform}
+                components.pop(key, None)
+                is_any = True
+        self._components[client_id] = components
+        return components, is_any
 
     def _announcement(self, client_id: ClientId) -> RetainedMessage:
         documents, values = self._documents, self._catalogue.of(client_id)
@@ -174,13 +203,9 @@ class Announcements:
         self._report(client_id, device)
         self._watch(client_id, device.command_topics)
         entries: dict[str, Entry] = dict(device.entries)
-        components = device.components
-        for key, platform in self._components.get(client_id, {}).items():
-            if components.get(key) != platform:
-                entries[key] = {"platform": platform}
-                components.pop(key, None)
-                self._to_announce[client_id] = None
-        self._components[client_id] = components
+        components, is_any = self._take_back(client_id, entries)
+        if is_any:
+            self._to_announce[client_id] = None
         return RetainedMessage(
             documents.topic_of(client_id),
             documents.document(client_id, entries),

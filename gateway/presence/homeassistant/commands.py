@@ -30,8 +30,7 @@ from gateway.presence.homeassistant.entities import (
     literal,
     value_in_document,
 )
-from gateway.presence.homeassistant.overrides import matches
-from gateway.presence.topics import NO_CONNECTION, plain_name
+from gateway.presence.topics import NO_CONNECTION, matches, plain_name
 
 CLIENT = "{client}"
 VALUE = "{value}"

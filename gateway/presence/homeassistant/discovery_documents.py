@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
@@ -30,13 +31,18 @@ from gateway.presence.homeassistant.commands import (
     plain_label,
 )
 from gateway.presence.homeassistant.declared_commands import Declared, commands_of, is_declaration
-from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
-from gateway.presence.homeassistant.overrides import ValueOptions
+from gateway.presence.homeassistant.entities import Entity, Entry, entity_of, event_of
+from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.standing import Standing
-from gateway.presence.topics import Topics, plain_name
+from gateway.presence.topics import LOG_LEVEL, NO_CONNECTION, RESTART, Topics, plain_name
 
 MANUFACTURER = "Tidegate"
+EVENT = "_ffevent"  # behind the key of a value; no byte of UTF-8 is ff, so no key of one ends so
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
+
+
+def components_of(entries: Mapping[str, Entry]) -> dict[str, str]:
+    return {key: str(entry["platform"]) for key, entry in entries.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,13 @@ class DeviceDocument:
 
     @property
     def components(self) -> dict[str, str]:
-        return {key: str(entry["platform"]) for key, entry in self.entries.items()}
+        return components_of(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryDocuments:
     """`has_stats`: there are statistics to show for the gateway itself. `page_url`: that of the
-    status page, if others than this machine can open it.
+    status page, if others than this machine can open it. `takes_commands`: the gateway itself does.
     """
 
     topics: Topics
@@ -69,6 +75,9 @@ class DiscoveryDocuments:
     value_options: Sequence[ValueOptions] = ()
     has_stats: bool = True
     page_url: str | None = None
+    takes_commands: bool = False
+    log_levels: Sequence[str] = ()
+    device_options: Sequence[DeviceOptions] = ()
     command_options: Sequence[CommandOptions] = ()
     topic_prefix: str = ""
     kept_ids: dict[str, str] = field(default_factory=dict)
@@ -117,6 +126,13 @@ class DiscoveryDocuments:
             key = plain_name(f"{known.topic} {known.name}")
             entity = entity_of(known, options)
             entries[key] = self._value(device_id, key, client_id, label, entity)
+            event = event_of(known, options)
+            if event is not None:
+                entries[f"{key}{EVENT}"] = event | {
+                    "unique_id": f"{device_id}_{key}{EVENT}",
+                    "name": label,
+                    "state_topic": self.topics.events(client_id),
+                }
             left_out += [(known.name or known.topic, each) for each in entity.left_out]
         where = self.topics.client(client_id)
         entries["standing"] = self._of_gateway(
@@ -183,16 +199,25 @@ class DiscoveryDocuments:
 
     def document(self, client_id: str, components: Mapping[str, Entry]) -> bytes:
         device_id = self._device_id(client_id)
+        fitting = (each for each in self.device_options if each.fits(client_id))
+        options = next(fitting, DeviceOptions(client_id))
         device: Entry = {
             "identifiers": [device_id],
-            "name": client_id,
-            "manufacturer": MANUFACTURER,
-            "model": "MQTT-SN device",
+            "name": options.name or client_id,
+            "manufacturer": options.manufacturer or MANUFACTURER,
+            "model": options.model or "MQTT-SN device",
             "via_device": self._gateway_id,
         }
+        if options.area is not None:
+            device["suggested_area"] = options.area
+        if self.page_url is not None and not client_id.startswith(NO_CONNECTION):
+            device["configuration_url"] = f"{self.page_url}#/devices/{quote(client_id, safe='')}"
         return self._document(device, components, [self._is_online, self._is_there(client_id)])
 
     def gateway_device(self) -> bytes:
+        return self.gateway_document(self.gateway_entries())
+
+    def gateway_entries(self) -> dict[str, Entry]:
         device_id = self._gateway_id
         components: dict[str, Entry] = {
             "online": {
@@ -214,9 +239,15 @@ class DiscoveryDocuments:
                 name=row.name,
                 state_topic=self.topics.stats,
                 value_template=f"{{{{ {row.value} if value_json is defined else '' }}}}",
-                state_class=row.state_class,
+                **({} if row.state_class is None else {"state_class": row.state_class}),
                 **row.more,
             )
+        if self.takes_commands:
+            components |= self._gateway_commands(device_id)
+        return components
+
+    def gateway_document(self, components: Mapping[str, Entry]) -> bytes:
+        device_id = self._gateway_id
         device: Entry = {
             "identifiers": [device_id],
             "name": f"Tidegate {self.gateway}",
@@ -229,6 +260,34 @@ class DiscoveryDocuments:
         return self._document(device, components, None)
 
     # Parts
+
+    def _gateway_commands(self, device_id: str) -> dict[str, Entry]:
+        """A level that cannot be shown cannot be chosen either."""
+        entries: dict[str, Entry] = {
+            RESTART: self._of_gateway(
+                device_id,
+                RESTART,
+                platform="button",
+                name="Restart",
+                device_class="restart",
+                command_topic=f"{self.topics.commands}{RESTART}",
+                qos=1,
+            )
+        }
+        if self.has_stats:
+            entries[LOG_LEVEL] = self._of_gateway(
+                device_id,
+                LOG_LEVEL,
+                platform="select",
+                name="Log level",
+                icon="mdi:math-log",
+                options=list(self.log_levels),
+                command_topic=f"{self.topics.commands}{LOG_LEVEL}",
+                qos=1,
+                state_topic=self.topics.stats,
+                value_template=_member("log_level"),
+            )
+        return {key: entry | {"entity_category": "config"} for key, entry in entries.items()}
 
     def _options(self, client_id: str, known: KnownValue) -> ValueOptions | None:
         return next(
@@ -292,7 +351,7 @@ class _Statistic:
     key: str
     name: str
     value: str
-    state_class: str = "measurement"
+    state_class: str | None = "measurement"
     more: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -321,6 +380,13 @@ _OF_STATS = (
         "deliveries_rate", "Deliveries a second", "value_json.deliveries.per_s", more=_HIDDEN
     ),
     _Statistic("dropped", "Dropped", "value_json.dropped.values() | sum", "total_increasing"),
+    _Statistic(
+        "broker_since",
+        "Connected to the broker since",
+        "value_json.broker.since",
+        None,
+        {"device_class": "timestamp"},
+    ),
     _Statistic(
         "broker_connects",
         "Connections to the broker",

@@ -32,6 +32,7 @@ from gateway.presence.homeassistant.units import (
     meaning_of,
     plain_words,
 )
+from gateway.presence.last_values import EVENT_NAMES
 
 Entry = dict[str, object]
 
@@ -65,6 +66,24 @@ def entity_of(known: KnownValue, options: ValueOptions | None) -> Entity:
             entry = _text(known, chosen, left_out)
     _add_common(entry, chosen, words)
     return Entity(platform, entry, tuple(left_out))
+
+
+def event_of(known: KnownValue, options: ValueOptions | None) -> Entry | None:
+    """What also is an event, where the operator has listed what can happen: Home Assistant takes no
+    other. The state topic has the events of all values of the device.
+    """
+    chosen, is_named = options or NONE_SET, known.name in EVENT_NAMES
+    if not chosen.options or not (chosen.event or (is_named and known.kind is Kind.TEXT)):
+        return None
+    topic, name = literal(known.topic), literal(known.name)
+    of_it = f"value_json.topic == {topic} and value_json.name == {name}"
+    return _given(
+        platform="event",
+        event_types=list(chosen.options),
+        device_class="button" if is_named else None,
+        icon=chosen.icon,
+        value_template=f"{{{{ value if {of_it} else '' }}}}",
+    )
 
 
 def _is_binary(kind: Kind, chosen: ValueOptions) -> bool:

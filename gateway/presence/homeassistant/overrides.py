@@ -1,4 +1,4 @@
-"""What the operator has set for a value: `[[home_assistant_value]]`."""
+"""What the operator has set: `[[home_assistant_value]]` and `[[home_assistant_device]]`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from gateway.config.home_assistant_rules import is_binary_class, is_numeric_class, is_sensor_class
 from gateway.config.topic_filters import covers
-
-ANY = "*"  # any text, of a client id
+from gateway.presence.topics import matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,7 @@ class ValueOptions:
     payload_on: str | None = None
     payload_off: str | None = None
     hide: bool = False
+    event: bool = False
 
     def fits(self, client_id: str, topic: str, name: str) -> bool:
         return (
@@ -68,18 +68,13 @@ class ValueOptions:
 NONE_SET = ValueOptions("")
 
 
-def matches(pattern: str, text: str) -> bool:
-    """`*` in the pattern stands for any text, also for none."""
-    first, *others = pattern.split(ANY)
-    if not others:
-        return text == pattern
-    last = others.pop()
-    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for part in others:
-        found = text.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    client: str
+    name: str | None = None
+    area: str | None = None
+    manufacturer: str | None = None
+    model: str | None = None
+
+    def fits(self, client_id: str) -> bool:
+        return matches(self.client, client_id)

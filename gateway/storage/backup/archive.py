@@ -6,6 +6,7 @@ config.toml            the configuration, if there was a file
 files/KEY              what the configuration names, by key: files/upstream.ca_file
 state/state.db         sessions and all that is kept for sensors
 state/announced.jsonl  which retained topics of the gateway's own the broker may have
+state/announced.values.jsonl  last values and habits of devices, for Home Assistant
 state/journal/...      segments of the journal, as they are on the disk
 checksums.json         SHA-256 of each of them, last: an archive without it was cut off
 ```
@@ -37,13 +38,17 @@ from gateway.config.credential import FILE_KEYS
 from gateway.config.settings import MIB
 from gateway.storage.journal.options import FILE_BYTES_MAX
 
-FORMAT = 1
+FORMAT = 2
+FORMAT_WITHOUT_VALUES = 1  # which older releases read
 HEAD_NAME = "tidegate-backup.json"
 CHECKSUMS_NAME = "checksums.json"
 CONFIG_NAME = "config.toml"
 FILES = "files/"
 DATABASE_NAME = "state/state.db"
+STATE = "state/"
 ANNOUNCED_NAME = "state/announced.jsonl"
+VALUES_NAME = "state/announced.values.jsonl"
+PRESENCE_NAMES = (ANNOUNCED_NAME, VALUES_NAME)
 JOURNAL = "state/journal/"
 
 # Most of a segment is zeros or text, and a small board has one slow core for this.
@@ -58,7 +63,7 @@ _SIZES_MAX = {
     CONFIG_NAME: 8 * MIB,
     **{f"{FILES}{key}": 8 * MIB for key in FILE_KEYS},
     DATABASE_NAME: 64 << 30,
-    ANNOUNCED_NAME: ANNOUNCED_BYTES_MAX,
+    **dict.fromkeys(PRESENCE_NAMES, ANNOUNCED_BYTES_MAX),
 }
 # As journal/segment.py has it, but for digits of other scripts.
 _SEGMENT = re.compile(r"state/journal/[0-9]{20}-[0-9]{10}-[0-9a-f]{8}\.segment")

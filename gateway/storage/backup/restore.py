@@ -30,11 +30,12 @@ from pathlib import Path
 from gateway.config.settings import Settings
 from gateway.storage.backup.archive import (
     ANNOUNCED_BYTES_MAX,
-    ANNOUNCED_NAME,
     CONFIG_NAME,
     DATABASE_NAME,
     FILES,
     JOURNAL,
+    PRESENCE_NAMES,
+    STATE,
     BackupError,
     BackupHeader,
     Owner,
@@ -54,8 +55,7 @@ from gateway.storage.state.folder import (
 )
 from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE, epoch_in_remains
 
-STATE = "state/"
-ANNOUNCED = ANNOUNCED_NAME.removeprefix(STATE)
+PRESENCE = tuple(each.removeprefix(STATE) for each in PRESENCE_NAMES)
 INCOMING = ".restoring"
 BEFORE = "before-restore"
 FORMER = "before-restore.former"  # that of the restore before, until this one has succeeded
@@ -86,7 +86,7 @@ class Contents:
     config_owner: Owner = field(default_factory=Owner)
     files: dict[str, tuple[bytes, Owner]] = field(default_factory=dict)
     database_bytes: int | None = None
-    announced_bytes: int = 0
+    presence_bytes: int = 0
     segments: int = 0
     segment_bytes: int = 0
     checksums: dict[str, str] = field(default_factory=dict)
@@ -105,8 +105,8 @@ def look(path: Path, take: Callable[[Part], None] | None = None) -> Contents:
             else:
                 if part.name == DATABASE_NAME:
                     found.database_bytes = part.size
-                elif part.name == ANNOUNCED_NAME:
-                    found.announced_bytes = part.size
+                elif part.name in PRESENCE_NAMES:
+                    found.presence_bytes += part.size
                 else:
                     found.segments += 1
                     found.segment_bytes += part.size
@@ -191,7 +191,7 @@ def _check_clock(head: BackupHeader, target: Target) -> list[str]:
 
 def _look_around(state: Folder, target: Target) -> list[str]:
     """Raises BackupError for what is not a gateway's, not its user's, or would be lost."""
-    for name in (*STATE_NAMES, ANNOUNCED, *_OF_RESTORES):
+    for name in (*STATE_NAMES, *PRESENCE, *_OF_RESTORES):
         status = state.status(name)
         if status is not None:
             check = state.check_folder if name in _FOLDERS else state.check_file
@@ -224,7 +224,7 @@ def _not_ours(state: Folder) -> list[str]:
 
 def _check_room(folder: Path, found: Contents) -> None:
     place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    wanted = (found.database_bytes or 0) + found.segment_bytes + 2 * found.announced_bytes
+    wanted = (found.database_bytes or 0) + found.segment_bytes + 2 * found.presence_bytes
     status = os.statvfs(place)
     free = status.f_bavail * status.f_frsize
     if wanted + _ROOM_BYTES > free:
@@ -292,7 +292,8 @@ def _restore_into(
             _stage(path, found, incoming, gives_to, with_readings=target.with_readings)
             epoch = _next_epoch(state, incoming)
             incoming.write(EPOCH_FILE, (b"%d\n" % epoch,), 0o600, gives_to)
-            _join_announced(state, incoming, gives_to)
+            for name in PRESENCE:
+                _join(name, state, incoming)
             incoming.sync()
             with staged(plan.placements) as files:
                 _change_places(state, incoming, files, gives_to)
@@ -359,15 +360,14 @@ def _stage(
         raise BackupError(f"{path} was changed while it was read")
 
 
-def _join_announced(state: Folder, incoming: Folder, owner: Ids | None) -> None:
-    """Of one topic the later line counts, and that is the folder's."""
-    if not (state.has(ANNOUNCED) and incoming.has(ANNOUNCED)):
+def _join(name: str, state: Folder, incoming: Folder) -> None:
+    """Of one topic, or device, the later line counts, and that is the folder's."""
+    if not (state.has(name) and incoming.has(name)):
         return
-    with state.reading(ANNOUNCED) as there:
+    with state.reading(name) as there:
         known = there.read(ANNOUNCED_BYTES_MAX)
-    descriptor = os.open(
-        ANNOUNCED, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, dir_fd=incoming.descriptor
-    )
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+    descriptor = os.open(name, flags, dir_fd=incoming.descriptor)
     with os.fdopen(descriptor, "ab") as file:
         file.write(b"\n" + known)
         file.flush()
@@ -467,7 +467,8 @@ def _exchange(state: Folder, incoming: Folder, before: Folder, moves: Moves) -> 
     for name in STATE_NAMES:
         if incoming.has(name):
             moves.rename(incoming, name, state, name)
-    if incoming.has(ANNOUNCED):
-        if state.has(ANNOUNCED):
-            moves.keep(state, ANNOUNCED, incoming, f"{DISCARDED}{ANNOUNCED}")
-        moves.rename(incoming, ANNOUNCED, state, ANNOUNCED)
+    for name in PRESENCE:
+        if incoming.has(name):
+            if state.has(name):
+                moves.keep(state, name, incoming, f"{DISCARDED}{name}")
+            moves.rename(incoming, name, state, name)

@@ -14,12 +14,15 @@ from gateway.config.settings import MIB, Settings
 from gateway.host.version import version
 from gateway.storage.backup.archive import (
     ANNOUNCED_BYTES_MAX,
-    ANNOUNCED_NAME,
     CONFIG_NAME,
     DATABASE_NAME,
     FILES,
     FORMAT,
+    FORMAT_WITHOUT_VALUES,
     JOURNAL,
+    PRESENCE_NAMES,
+    STATE,
+    VALUES_NAME,
     BackupError,
     BackupHeader,
     Owner,
@@ -56,8 +59,10 @@ def take(
         settings.gateway.state_dir.stat()  # says so if it is not there
         raise PermissionError(f"{settings.gateway.state_dir} may not be read by this user")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with Folder.opened(settings.gateway.state_dir) as state:
+        has_values = state.has(VALUES_NAME.removeprefix(STATE))
     head = BackupHeader(
-        format=FORMAT,
+        format=FORMAT if has_values else FORMAT_WITHOUT_VALUES,
         release=version(),
         gateway=settings.gateway.name,
         taken_at=int(time.time()),
@@ -66,7 +71,9 @@ def take(
     try:
         writer = Writer(partial, head)
         try:
-            taken = _fill(writer, partial, config, settings, with_secrets=with_secrets)
+            taken = _fill(
+                writer, partial, config, settings, with_secrets=with_secrets, has_values=has_values
+            )
             writer.close()
         except BaseException:
             writer.abandon()
@@ -79,7 +86,13 @@ def take(
 
 
 def _fill(
-    writer: Writer, partial: Path, config: Path | None, settings: Settings, *, with_secrets: bool
+    writer: Writer,
+    partial: Path,
+    config: Path | None,
+    settings: Settings,
+    *,
+    with_secrets: bool,
+    has_values: bool,
 ) -> Taken:
     if config is not None:
         writer.add(CONFIG_NAME, read_regular(config, FILE_BYTES_MAX), Owner.of(config.stat()))
@@ -98,10 +111,11 @@ def _fill(
         if has_state:
             writer.add_file(DATABASE_NAME, copy)
     with Folder.opened(settings.gateway.state_dir) as state:
-        name = Path(ANNOUNCED_NAME).name
-        if state.has(name):
-            with state.reading(name) as announced:
-                writer.add(ANNOUNCED_NAME, announced.read(ANNOUNCED_BYTES_MAX))
+        for member in PRESENCE_NAMES:
+            name = member.removeprefix(STATE)
+            if state.has(name) and (has_values or member != VALUES_NAME):
+                with state.reading(name) as announced:
+                    writer.add(member, announced.read(ANNOUNCED_BYTES_MAX))
     count = 0
     for name, octets in segments(settings.gateway.journal_dir):
         writer.add(JOURNAL + name, octets)

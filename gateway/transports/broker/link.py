@@ -131,6 +131,7 @@ class BrokerLink:
         self.awaits_progress = False  # accepted, and nothing was acknowledged since
         self._was_connected = False
         self._down_since: float | None = None
+        self.accepted_at: float | None = None  # the session of now, or the last one
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
         self._outflow: Outflow | None = None  # while OPEN or ACCEPTED
@@ -206,6 +207,7 @@ class BrokerLink:
         if self.state is not LinkState.OPEN:
             return
         self.state, self.reason = LinkState.ACCEPTED, None
+        self.accepted_at = now()
         self.awaits_progress = True
         self._lasting = self._loop.call_later(self._lasts_s, self._lasted)
         if self._short < SHORT_MAX:

@@ -40,11 +40,13 @@ PARTS = {
     "files/upstream.password_file": b"tide",
     "state/state.db": bytes(4096),
     "state/announced.jsonl": b'["tidegate/gh/clients/a", "a", []]\n',
+    "state/announced.values.jsonl": b'v"a"\t{}\n',
     SEGMENT: b"\0" * 5000,
 }
 MADE = {
     *("config.toml", "ca.pem", "secrets", "secrets/password", "state", "state/before-restore"),
     *("state/state.db", "state/announced.jsonl", "state/epoch", "state/lock", "state/journal"),
+    "state/announced.values.jsonl",
     SEGMENT,
 }
 Members = list[tuple[tarfile.TarInfo, bytes]]
@@ -89,6 +91,7 @@ def made_in(folder: Path) -> set[str]:
 
 NAMES = [
     *("config.toml", "state/state.db", SEGMENT, "state/announced.jsonl", "files/upstream.ca_file"),
+    "state/announced.values.jsonl",
     *("../outside/witness", "/etc/x", "state/lock", "files/..", "STATE/state.db", "state/journal"),
     *("x" * 200, "state/journal/\u0661.segment", "tidegate-backup.json", "checksums.json", ""),
 ]

@@ -75,7 +75,7 @@ def is_untouched(secret: Path) -> bool:
 
 
 @TRAPS
-@pytest.mark.parametrize("name", ["state.db", "state.db-wal", "announced.jsonl", SEGMENT])
+@pytest.mark.parametrize("name", ["state.db", "announced.jsonl", "announced.values.jsonl", SEGMENT])
 def test_a_backup_takes_only_files_of_the_folders_own(
     tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch, trap: Trap, name: str
 ) -> None:
@@ -99,7 +99,14 @@ def test_a_backup_enters_no_link(tmp_path: Path, name: str) -> None:
     assert f"{tmp_path}/state/{name} is a link" in done.stderr
 
 
-OF_RESTORE = ["state.db", "announced.jsonl", "lock", "restore.unfinished", "epoch"]
+OF_RESTORE = [
+    "state.db",
+    "announced.jsonl",
+    "announced.values.jsonl",
+    "lock",
+    "restore.unfinished",
+    "epoch",
+]
 FOLDERS_OF_RESTORE = ["journal", "before-restore", "before-restore.former", ".restoring"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -14,8 +15,11 @@ import pytest
 from gateway.cli.buffer.on_disk import waiting
 from gateway.core.state_records import ClientId
 from gateway.presence.documents import LedgerEntry
+from gateway.presence.records_file import FILE as VALUES_FILE
+from gateway.presence.records_file import RecordsFile
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
 from gateway.storage.backup.archive import FORMAT, BackupHeader, Writer
+from gateway.storage.backup.restore import look
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import RESTORE_MARK, open_state
 from tests.cli.test_init import nobody_in_particular
@@ -127,6 +131,35 @@ def test_what_the_broker_may_have_retained_is_known_from_both(tmp_path: Path) ->
         done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
         assert done.returncode == 0, done.stderr
         assert set(RetainedLedgerFile(state).load()) == {"b", "c"}
+
+
+def test_last_values_of_devices_come_back_and_newer_ones_stay(tmp_path: Path) -> None:
+    config = gateway_folder(tmp_path)
+    values = RecordsFile(tmp_path / "state")
+    remember(values, 'v"a"', "1")
+    remember(values, 'v"b"', "1")
+    backup = backup_of(config)
+    new = tmp_path / "new" / "config.toml"
+    assert tidegate("restore", backup, "--config", new, folder=tmp_path).returncode == 0
+    restored = tmp_path / "new" / "state"
+    assert RecordsFile(restored).load() == {'v"a"': "1", 'v"b"': "1"}
+    assert stat.S_IMODE((restored / VALUES_FILE).stat().st_mode) == 0o600
+    remember(values, 'v"b"', "2")
+    done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert RecordsFile(tmp_path / "state").load() == {'v"a"': "1", 'v"b"': "2"}
+
+
+def remember(values: RecordsFile, key: str, row: str) -> None:
+    values.put(key, row)
+    values.flush(is_end=True)
+
+
+def test_without_last_values_it_is_of_the_format_that_older_releases_read(tmp_path: Path) -> None:
+    config = gateway_folder(tmp_path)
+    assert look(backup_of(config)).head.format == 1
+    (tmp_path / "state" / VALUES_FILE).touch()
+    assert look(backup_of(config, "--force")).head.format == 2
 
 
 def test_readings_can_be_left_out(tmp_path: Path) -> None:
