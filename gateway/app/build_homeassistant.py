@@ -9,8 +9,10 @@ from socket import gethostname
 from gateway.config.settings import HomeAssistantValueSettings, HostPort, Settings
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
+from gateway.presence.availability import Availability
 from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.identities import Identities
 from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.last_values import NO_RULE, LastValues, ValueRule
 from gateway.presence.line_file import in_thread
@@ -18,8 +20,16 @@ from gateway.presence.records_file import RecordsFile
 from gateway.presence.topics import Topics
 
 
-def announcements_of(settings: Settings, topics: Topics, values: LastValues) -> Announcements:
-    return Announcements(_documents(settings, topics), values.document)
+def announcements_of(
+    settings: Settings, topics: Topics, values: LastValues, identities: Identities
+) -> Announcements:
+    return Announcements(_documents(settings, topics), values.document, identities)
+
+
+def identities_of(settings: Settings, topics: Topics, board: Availability) -> Identities:
+    return Identities(
+        topics=topics, prefix=settings.home_assistant.discovery_prefix, heard_at=board.heard_at
+    )
 
 
 def last_values_of(settings: Settings) -> LastValues:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.admin.event_log import EventLog
 from gateway.admin.snapshot import Snapshot
@@ -24,6 +25,10 @@ from gateway.presence.sampler import Sampler
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
 from gateway.transports.clock import machine_now, unix_ms_at_zero
+
+if TYPE_CHECKING:
+    from gateway.presence.homeassistant.identities import Identities
+    from gateway.presence.retained_search import RetainedSearch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +56,14 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             visitors=frozenset(map(ClientId, settings.presence.visitors)),
             visitor_available_s=settings.presence.visitor_available_s,
         )
-    announcements, values, records = None, None, None
+    announcements, values, records, identities = None, None, None, None
     if settings.home_assistant.enable and parts.sampler is not None:
         from gateway.app import build_homeassistant
 
         values = build_homeassistant.last_values_of(settings)
-        announcements = build_homeassistant.announcements_of(settings, topics, values)
+        assert board is not None, "a cross-check of the configuration"
+        identities = build_homeassistant.identities_of(settings, topics, board)
+        announcements = build_homeassistant.announcements_of(settings, topics, values, identities)
         records = build_homeassistant.records_of(settings)
     saying = PresenceQueue(
         topics,
@@ -67,6 +74,8 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         stats=lambda: statistics(parts.snapshot, parts.event_log, board),
         stats_s=settings.presence.stats_s,
         will_delay_s=settings.upstream.will_delay_s,
+        search=lambda: _search(topics, identities),
+        prefix=settings.home_assistant.discovery_prefix,
     )
     publisher = PresencePublisher(
         engine=parts.engine,
@@ -80,6 +89,12 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     if announcements is not None and parts.sampler is not None:
         publisher.listen_to(parts.sampler.latest)
     return publisher
+
+
+def _search(topics: Topics, identities: Identities | None) -> RetainedSearch:
+    from gateway.presence.retained_search import RetainedSearch
+
+    return RetainedSearch(topics, identities)
 
 
 def statistics(

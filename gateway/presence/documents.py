@@ -25,7 +25,7 @@ class RetainedMessage:
 
     `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
     since the start. `values` and `components`: those that an announcement has. `retain`: False of
-    an event.
+    an event. `turn`: of the claim to an announcement (claims.py).
     """
 
     topic: str
@@ -35,18 +35,20 @@ class RetainedMessage:
     values: tuple[KnownValue, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
     retain: bool = True
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """What is recorded of one retained message that the broker may have, by its topic. An empty
     client id: the message is about the gateway. Of an announcement: `values`, and `components`, the
-    key and platform of each entity.
+    key and platform of each entity, and the `turn` of the claim to it.
     """
 
     client_id: ClientId
     values: tuple[KnownValue, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

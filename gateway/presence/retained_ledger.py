@@ -7,6 +7,7 @@ is first sent, and again when it was cleared; a start clears what is found there
 wanted. An announcement is recorded with its values: after a restart they are announced before the
 device sends its next reading. It is recorded with its components as well, behind the values, where
 versions before 0.3 pass over them: what it no longer has can then be taken back after a restart.
+Behind them stands the turn of the claim to it, if it came from another gateway (claims.py).
 
 It is a file of its own and not a table of the state (`LineFile`): the worst that its loss does is
 that something is not cleared.
@@ -111,7 +112,8 @@ def _line(item: tuple[str, LedgerEntry]) -> str:
     topic, entry = item
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
     components = list(map(list, entry.components))
-    return f"{json.dumps([topic, entry.client_id, values + components])}\n"
+    turn = [[entry.turn]] if entry.turn else []
+    return f"{json.dumps([topic, entry.client_id, [*values, *components, *turn]])}\n"
 
 
 def _read(line: str, found: dict[str, LedgerEntry]) -> None:
@@ -121,7 +123,10 @@ def _read(line: str, found: dict[str, LedgerEntry]) -> None:
                 found.pop(topic, None)
             case [str(topic), str(client_id), [*values]]:
                 found[topic] = LedgerEntry(
-                    ClientId(client_id), tuple(_values(values)), tuple(_components(values))
+                    ClientId(client_id),
+                    tuple(_values(values)),
+                    tuple(_components(values)),
+                    _turn(values),
                 )
     except ValueError:  # torn by a power cut
         return
@@ -143,3 +148,11 @@ def _components(listed: Iterable[object]) -> Iterator[tuple[str, str]]:
         match each:
             case [str(key), str(platform)]:
                 yield key, platform
+
+
+def _turn(listed: Iterable[object]) -> int:
+    for each in listed:
+        match each:
+            case [int(turn)]:
+                return turn
+    return 0

@@ -24,7 +24,7 @@ from gateway.presence.documents import as_json
 from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
 from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.standing import Standing
-from gateway.presence.topics import Topics, plain_name
+from gateway.presence.topics import Topics, announcement, plain_name, usual_device_id
 
 MANUFACTURER = "Tidegate"
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
@@ -214,11 +214,10 @@ class DiscoveryDocuments:
         return f"tidegate_{plain_name(self.gateway)}"
 
     def _device_id(self, client_id: str) -> str:
-        usual = f"tidegate_{plain_name(f'{self.gateway}/{client_id}')}"
-        return self.kept_ids.get(client_id, usual)
+        return self.kept_ids.get(client_id) or usual_device_id(self.gateway, client_id)
 
     def _topic(self, device_id: str) -> str:
-        return f"{self.prefix}/device/{device_id}/config"
+        return announcement(self.prefix, device_id)
 
 
 @dataclass(frozen=True, slots=True)
