@@ -233,7 +233,7 @@ class Availability:
             self._left_at[client_id] = now
         if client_id in self._sessions:
             return
-        self._left_over.pop(client_id, None)
+        self._come_back(client_id)
         link = "" if peer is None else self._link_of(peer)
         device = Device(
             client_id=client_id, standing=standing_in(state), link=link, last_received_at=now
@@ -263,7 +263,7 @@ class Availability:
             if len(self._connectionless) >= CONNECTIONLESS_MAX or client_id in self._sessions:
                 return False
             self._due[_NEW][client_id] = None
-            self._left_over.pop(client_id, None)
+            self._come_back(client_id)
         self._connectionless[client_id] = now
         visitor = self._visitors.get(client_id)
         if visitor is None or now - visitor.visit_at >= BURST_S:
@@ -283,6 +283,11 @@ class Availability:
         """Rule 8. There is a message of it at the broker."""
         self._left_over[client_id] = now + self._visitor_available_s
         self._due[_URGENT][client_id] = None
+
+    def _come_back(self, client_id: ClientId) -> None:
+        """It is left over no more, and what is published of it now is the first of this run."""
+        if self._left_over.pop(client_id, None) is not None:
+            self._published.pop(client_id, None)
 
     def is_left_over(self, client_id: ClientId) -> bool:
         return client_id in self._left_over
@@ -534,7 +539,7 @@ class Availability:
             if self._is_let_go(session):
                 return None
             self._departed.pop(client_id, None)
-            self._left_over.pop(client_id, None)
+            self._come_back(client_id)
             self._connectionless.pop(client_id, None)
             standing, link = standing_of(session, now), self._link_of(session.peer)
             device = device_of(session, standing, link, self.started_at)

@@ -67,6 +67,7 @@ def test_one_that_comes_back_keeps_its_device() -> None:
     assert b"" not in site.broker.published(OF_A)
     assert b"tank/level" in site.broker.published(OF_A)[-1]
     assert a.board._left_over == {}
+    assert {OF_A, VALUES, CLAIM, CLIENT} <= a.ledger.entries.keys(), "it is written down now"
 
 
 def test_one_that_comes_back_keeps_the_id_that_it_had_from_elsewhere() -> None:
