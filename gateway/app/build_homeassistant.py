@@ -17,11 +17,13 @@ from gateway.config.settings import (
 )
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
+from gateway.presence.availability import Availability
 from gateway.presence.gateway_commands import GatewayCommands
 from gateway.presence.homeassistant.announcements import Announcements
 from gateway.presence.homeassistant.commands import CommandOptions
 from gateway.presence.homeassistant.declared_commands import declared_in, is_declaration
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.identities import Identities
 from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.last_values import NO_RULE, Declarations, LastValues, ValueRule
 from gateway.presence.line_file import in_thread
@@ -31,9 +33,19 @@ from gateway.presence.topics import Topics
 
 
 def announcements_of(
-    settings: Settings, topics: Topics, values: LastValues, pending: PendingCommands
+    settings: Settings,
+    topics: Topics,
+    values: LastValues,
+    pending: PendingCommands,
+    identities: Identities | None = None,
 ) -> Announcements:
-    return Announcements(_documents(settings, topics), values.document, pending.watch)
+    return Announcements(_documents(settings, topics), values.document, pending.watch, identities)
+
+
+def identities_of(settings: Settings, topics: Topics, board: Availability) -> Identities:
+    return Identities(
+        topics=topics, prefix=settings.home_assistant.discovery_prefix, heard_at=board.heard_at
+    )
 
 
 def last_values_of(settings: Settings) -> LastValues:

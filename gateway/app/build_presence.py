@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.admin.event_log import EventLog
 from gateway.admin.log.logs import Level
@@ -26,6 +27,10 @@ from gateway.presence.sampler import Sampler
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
 from gateway.transports.clock import machine_now, unix_ms_at_zero
+
+if TYPE_CHECKING:
+    from gateway.presence.homeassistant.identities import Identities
+    from gateway.presence.retained_search import RetainedSearch
 
 CLOCK_SET_S = 2.0
 
@@ -63,12 +68,16 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             visitor_available_s=settings.presence.visitor_available_s,
             pending=pending,
         )
-    announcements, values, records, commands = None, None, None, None
+    announcements, values, records, commands, identities = None, None, None, None, None
     if pending is not None:
         from gateway.app import build_homeassistant
 
         values = build_homeassistant.last_values_of(settings)
-        announcements = build_homeassistant.announcements_of(settings, topics, values, pending)
+        assert board is not None, "a cross-check of the configuration"
+        identities = build_homeassistant.identities_of(settings, topics, board)
+        announcements = build_homeassistant.announcements_of(
+            settings, topics, values, pending, identities
+        )
         records = build_homeassistant.records_of(settings)
         if settings.home_assistant.gateway_commands:
             commands = build_homeassistant.commands_of(
@@ -84,6 +93,8 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         stats=lambda: statistics(parts, board, since),
         stats_s=settings.presence.stats_s,
         will_delay_s=settings.upstream.will_delay_s,
+        search=lambda: _search(topics, identities),
+        prefix=settings.home_assistant.discovery_prefix,
     )
     publisher = PresencePublisher(
         engine=parts.engine,
@@ -115,6 +126,12 @@ def _fixed_s(given: PresenceClientSettings, usual_s: float) -> float | None:
     if not given.available_s and given.visitor is None:
         return None
     return float(given.available_s or usual_s)
+
+
+def _search(topics: Topics, identities: Identities | None) -> RetainedSearch:
+    from gateway.presence.retained_search import RetainedSearch
+
+    return RetainedSearch(topics, identities)
 
 
 def statistics(

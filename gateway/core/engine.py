@@ -593,7 +593,7 @@ class Engine:
         return self._apply(outputs, now)
 
     def _filter_refused(self, output: FilterRefused, now: float) -> list[Effect]:
-        is_own = output.topic_filter in dict(self._options.upstream.own_filters)
+        is_own = output.topic_filter in self.upstream.subscriptions.own
         if self.custody.is_refused(output) or is_own:
             return [SubscriptionRefused(output.topic_filter, output.reason)]
         return self._apply(self.downlink.refused(output), now)

@@ -24,6 +24,11 @@ Rule 7: a sensor without any connection (QoS -1) is awake while it keeps its hab
 Rule 8: of a device with commands it is published as well how many messages wait for it, and again
         when that changes (pending_commands.py).
 
+Rule 8: what the broker has of a device that is not known here, because the state folder was lost,
+        is lost for `visitor_available_s`, and forgotten if it does not connect by then.
+Rule 9: a device that another gateway has now is cleared, and not published before it is received
+        here again.
+
 Limits: one entry for each session, and `DEPARTED_MAX` of devices without one; the oldest gives way.
 `VISITORS_MAX` habits; the one that came the longest ago is forgotten. `CONNECTIONLESS_MAX` sensors
 without a connection; further ones are not published.
@@ -231,6 +236,8 @@ class Availability:
         self._left_at: dict[ClientId, float] = {}  # of those in `fixed`
         self._connectionless: dict[ClientId, float] = {}  # when they were received last
         self._unsaved: dict[ClientId, None] = {}  # visitors
+        self._left_over: dict[ClientId, float] = {}  # rule 8: until when
+        self._let_go: dict[ClientId, float] = {}  # rule 9: when it was received last
 
     # From the connection
 
@@ -260,6 +267,7 @@ class Availability:
             self._left_at[client_id] = now
         if client_id in self._sessions:
             return
+        self._come_back(client_id)
         link = "" if peer is None else self._link_of(peer)
         device = Device(
             client_id=client_id, standing=standing_in(state), link=link, last_received_at=now
@@ -290,6 +298,7 @@ class Availability:
             if len(self._connectionless) >= CONNECTIONLESS_MAX or client_id in self._sessions:
                 return False
             self._due[_NEW][client_id] = None
+            self._come_back(client_id)
         self._connectionless[client_id] = now
         visitor = self._visitors.get(client_id)
         if visitor is None or now - visitor.visit_at >= BURST_S:
@@ -303,8 +312,53 @@ class Availability:
             self._due[_REFRESH][client_id] = None
         return True
 
+    # From the broker
+
+    def left_over(self, client_id: ClientId, now: float) -> None:
+        """Rule 8. There is a message of it at the broker."""
+        self._left_over[client_id] = now + self._visitor_available_s
+        self._due[_URGENT][client_id] = None
+
+    def _come_back(self, client_id: ClientId) -> None:
+        """It is left over no more, and what is published of it now is the first of this run."""
+        if self._left_over.pop(client_id, None) is not None:
+            self._published.pop(client_id, None)
+
+    def is_left_over(self, client_id: ClientId) -> bool:
+        return client_id in self._left_over
+
+    def let_go(self, client_id: ClientId) -> None:
+        """Rule 9."""
+        self.forget(client_id)
+        self._published.pop(client_id, None)
+        session = self._sessions.get(client_id)
+        if session is not None:
+            session.noted = None
+            self._let_go[client_id] = session.last_received_at
+
+    def heard_at(self, client_id: ClientId) -> float | None:
+        """When it was received last; None: not since the start."""
+        session, departed = self._sessions.get(client_id), self._departed.get(client_id)
+        if session is not None:
+            at: float | None = session.last_received_at
+        elif client_id in self._connectionless:
+            at = self._connectionless[client_id]
+        else:
+            at = None if departed is None else departed[0].last_received_at
+        return None if at is None or at <= self.started_at else at
+
+    def _is_let_go(self, session: Session) -> bool:
+        at = self._let_go.get(session.client_id)
+        if at is None:
+            return False
+        if at == session.last_received_at:
+            return True
+        del self._let_go[session.client_id]
+        return False
+
     def forget(self, client_id: ClientId) -> None:
         """What is known of it without a session."""
+        self._left_over.pop(client_id, None)
         self._connectionless.pop(client_id, None)
         self._left_at.pop(client_id, None)
         self._departed.pop(client_id, None)
@@ -318,7 +372,11 @@ class Availability:
 
     def knows(self, client_id: ClientId) -> bool:
         """Whether it is published though it has no session."""
-        return client_id in self._departed or client_id in self._connectionless
+        return (
+            client_id in self._departed
+            or client_id in self._connectionless
+            or client_id in self._left_over
+        )
 
     def take_rows(self) -> list[tuple[ClientId, tuple[object, ...]]]:
         """Visitors that have come or gone since the last call; an empty row of one that is
@@ -439,23 +497,31 @@ class Availability:
     # Scanning
 
     def _begin_round(self, now: float) -> None:
-        for client_id, (_, left_at) in list(self._departed.items()):
-            if now >= max(left_at + DEPARTED_S, self._available_until(client_id)):
-                self.forget(client_id)
-        for client_id, received_at in list(self._connectionless.items()):
-            if now >= max(received_at + DEPARTED_S, self._available_until(client_id)):
-                self.forget(client_id)
+        self._forget_old(now)
         sessions = self._sessions
         for client_id, published in self._published.items():
             if client_id in sessions:
                 continue
             if not self.knows(client_id) or now > published.check_at:
                 self._due[_URGENT][client_id] = None
-        for client_id in (*self._departed, *self._connectionless):
+        for client_id in (*self._departed, *self._connectionless, *self._left_over):
             published_before = self._published.get(client_id)
             if published_before is None or published_before.connection != self._connection:
                 self._due[_REFRESH][client_id] = None
         self._round = list(sessions.values())[::-1]
+
+    def _forget_old(self, now: float) -> None:
+        for client_id, (_, left_at) in list(self._departed.items()):
+            if now >= max(left_at + DEPARTED_S, self._available_until(client_id)):
+                self.forget(client_id)
+        for client_id, received_at in list(self._connectionless.items()):
+            if now >= max(received_at + DEPARTED_S, self._available_until(client_id)):
+                self.forget(client_id)
+        for client_id, until in list(self._left_over.items()):
+            if now >= until:
+                self.forget(client_id)
+        for client_id in [each for each in self._let_go if each not in self._sessions]:
+            del self._let_go[client_id]
 
     def _check(self, client_id: ClientId, now: float) -> Standing | None:
         session, published = self._sessions.get(client_id), self._published.get(client_id)
@@ -463,6 +529,8 @@ class Availability:
             return None  # it went after the round began; the next one finds that
         standing = standing_of(session, now)
         if published is None:
+            if self._is_let_go(session):
+                return standing
             self._due[_URGENT if standing in _ABSENT else _NEW][client_id] = None
             session.noted = _QUEUED
         elif published.standing is not standing:
@@ -510,7 +578,10 @@ class Availability:
     def _device(self, client_id: ClientId, now: float) -> Device | None:
         session = self._sessions.get(client_id)
         if session is not None:
+            if self._is_let_go(session):
+                return None
             self._departed.pop(client_id, None)
+            self._come_back(client_id)
             self._connectionless.pop(client_id, None)
             standing, link = standing_of(session, now), self._link_of(session.peer)
             device = device_of(session, standing, link, self.started_at)
@@ -525,6 +596,14 @@ class Availability:
             )
         elif client_id in self._departed:
             device, _ = self._departed[client_id]
+        elif client_id in self._left_over:
+            return Device(
+                client_id=client_id,
+                standing=Standing.LOST,
+                link="",
+                last_received_at=None,
+                is_available=False,
+            )
         else:
             return None
         is_available = self._is_available(client_id, device.standing, now)

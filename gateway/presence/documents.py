@@ -25,7 +25,7 @@ class RetainedMessage:
 
     `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
     since the start. `values`, `components` and `declared`: those that an announcement has.
-    `retain`: False of an event.
+    `retain`: False of an event. `turn`: of the claim to an announcement (claims.py).
     """
 
     topic: str
@@ -36,6 +36,7 @@ class RetainedMessage:
     components: tuple[tuple[str, str], ...] = ()
     declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     retain: bool = True
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,14 @@ class LedgerEntry:
     """What is recorded of one retained message that the broker may have, by its topic. An empty
     client id: the message is about the gateway. Of an announcement: `values`; `components`, the key
     and platform of each entity; `declared`, names of the commands that the device has declared, by
-    topic.
+    topic; the `turn` of the claim to it.
     """
 
     client_id: ClientId
     values: tuple[KnownValue, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
     declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

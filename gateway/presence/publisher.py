@@ -61,6 +61,7 @@ WHILE_READINGS_WAIT = 10  # the pace is divided by it
 SOON_S = 0.01  # from a reading to its values: others that come meanwhile are decoded with it
 DECODED_MAX = 40  # readings at once: 2 ms
 PENDING_MAX = 2000  # at the end: all
+FILTERS_MAX = 20  # a beat: to be subscribed, or given up
 # The first letter of a key of the records file, which is followed by the client id as JSON.
 VALUES_KEY = "v"
 VISITS_KEY = "d"
@@ -104,6 +105,7 @@ class PresencePublisher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: asyncio.TimerHandle | None = None
         self._beats = 0
+        self._filters: set[str] = set()  # subscribed by this class
 
     # From the daemon
 
@@ -117,7 +119,7 @@ class PresencePublisher:
             self._queue.board.started_at = self._now()
         self._set_clock()
         self._restore_records()
-        self._queue.restore(self._is_known)
+        self._restore_queue()
         self._loop = loop
         self._timer = loop.call_later(BEAT_S, self._on_timer, loop)
 
@@ -158,14 +160,25 @@ class PresencePublisher:
         elif type(effect) is UpstreamUp:
             self._refusal = self._announcement_refusal = None
             self._queue.connected()
-        elif type(effect) is SubscriptionRefused and effect.topic_filter == self._birth:
-            self._refusal = effect.reason
+        elif type(effect) is SubscriptionRefused:
+            self._subscription_refused(effect)
         elif type(effect) is OwnTopicRefused:
             if self._announcement_refusal is None:
                 log.warning("the broker refused an announcement: %s: %s", *astuple(effect))
             self._announcement_refusal = effect.reason
         elif type(effect) is OwnTopicReceived:
             self._own_topic_received(effect)
+
+    def _subscription_refused(self, refused: SubscriptionRefused) -> None:
+        search = self._queue.search
+        if refused.topic_filter == self._birth:
+            self._refusal = refused.reason
+        elif search is not None and search.refused(refused.topic_filter):
+            log.warning(
+                "the broker refused the subscription %s: %s: what other gateways and previous runs "
+                "have published there is not known",
+                *astuple(refused),
+            )
 
     def _own_topic_received(self, received: OwnTopicReceived) -> None:
         if self._commands is not None and self._commands.receive(received, self._now()):
@@ -175,6 +188,27 @@ class PresencePublisher:
         if is_birth and self._queue.announcements is not None:
             log.info("Home Assistant has started: everything is announced again")
             self._queue.announcements.announce_all()
+        search = self._queue.search
+        if search is not None:
+            search.receive(
+                received.topic, received.payload, self._now(), is_retained=received.is_retained
+            )
+
+    def _listen(self) -> None:
+        """Subscribe to what is to be known of the broker, and to nothing more."""
+        search, subscriptions = self._queue.search, self._engine.upstream.subscriptions
+        if search is None:
+            return
+        wanted = set(search.filters)
+        outputs: list[Output] = []
+        for topic_filter in sorted(wanted - self._filters)[:FILTERS_MAX]:
+            self._filters.add(topic_filter)
+            outputs += subscriptions.listen(topic_filter, 0)
+        for topic_filter in sorted(self._filters - wanted)[:FILTERS_MAX]:
+            self._filters.discard(topic_filter)
+            outputs += subscriptions.leave(topic_filter)
+        if outputs:
+            self._perform(outputs)
 
     def _on_reading(self, reading: Reading) -> None:
         values = self._queue.values
@@ -248,6 +282,7 @@ class PresencePublisher:
         self._decode(DECODED_MAX)
         self._take_values(at)
         if self._engine.upstream.phase is Phase.UP:
+            self._listen()
             self._queue.collect(at)
             messages: list[RetainedMessage] = []
             allowed = self._messages()
@@ -275,6 +310,8 @@ class PresencePublisher:
             lines += board.pending.take_lines()
         for line in lines:
             log.warning("%s", line)
+        for line in () if announcements is None else announcements.take_notes():
+            log.info("%s", line)
 
     def _set_clock(self) -> None:
         unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s
@@ -306,6 +343,15 @@ class PresencePublisher:
             announcements.learn(received, at)
         for client_id in values.take_fresh():
             announcements.publish(client_id)
+
+    def _restore_queue(self) -> None:
+        self._queue.restore(self._is_known)
+        search = self._queue.search
+        if search is not None:
+            is_granted = self._engine.upstream.subscriptions.own.is_granted
+            search.is_granted = is_granted
+            if search.identities is not None:
+                search.identities.is_granted = is_granted
 
     def _restore_records(self) -> None:
         values, records = self._queue.values, self._records

@@ -6,6 +6,10 @@ person; Home Assistant's announcements; then, in turn, values, states that go on
 previous run left at the broker. Each connection begins with everything, because the broker may have
 lost what it retained. The publisher decides how much is sent.
 
+With Home Assistant, and at the first start in a state folder, messages about devices wait until it
+is known what the broker retains (retained_search.py), for a second or two. The announcement of a
+device that another gateway has now is never cleared.
+
 Limits: those of the availability, the announcements and the ledger.
 """
 
@@ -19,11 +23,19 @@ from gateway.core.state_records import ClientId
 from gateway.presence.availability import Availability
 from gateway.presence.documents import LedgerEntry, RetainedMessage, as_json
 from gateway.presence.numbers import PresenceNumbers
-from gateway.presence.topics import Topics, is_announcement
+from gateway.presence.topics import (
+    Topics,
+    announcement,
+    is_announcement,
+    plain_name,
+    usual_device_id,
+)
 
 if TYPE_CHECKING:
+    from gateway.presence.claims import Claim
     from gateway.presence.homeassistant.announcements import Announcements
     from gateway.presence.last_values import LastValues
+    from gateway.presence.retained_search import RetainedSearch
 
 STATE_AGAIN_S = 300.0
 # After a connection began, and after the delay of the will: a broker may publish the will of the
@@ -61,7 +73,15 @@ class PresenceQueue:
         stats: Callable[[], Mapping[str, object]],
         stats_s: float,
         will_delay_s: float,
+        search: Callable[[], RetainedSearch] | None = None,
+        prefix: str = "homeassistant",
     ) -> None:
+        """`search`: looks for what the broker retains; made only if that is needed. `prefix`: of
+        Home Assistant's discovery.
+        """
+        self.search: RetainedSearch | None = None
+        self._make_search = search
+        self._prefix = prefix
         self.board = board
         self.announcements = announcements
         self.values = values
@@ -82,11 +102,13 @@ class PresenceQueue:
         # nor read what an old one names while that is being cleared.
         self._stale_announcements: OrderedDict[str, None] = OrderedDict()
         self._turn = 0
+        self._is_known: Callable[[ClientId], bool] = lambda _client_id: False
 
     # Restore after a restart
 
     def restore(self, has_session: Callable[[ClientId], bool]) -> None:
         """What the broker may have: what is still wanted stays, the rest will be cleared."""
+        self._is_known = has_session
         found = self._ledger.load()
         if self.announcements is not None:
             self.announcements.restore_ids(found, has_session)
@@ -102,6 +124,11 @@ class PresenceQueue:
                 self._stale[topic] = None
         if found:
             self._ledger.begin(found)
+        is_needed = not found or self._stale_announcements or self.announcements is not None
+        if self._make_search is not None and is_needed:
+            self.search = self._make_search()
+            for topic in self._stale:
+                self.search.claims.ignore(topic)
 
     def _wanted(self, client_id: ClientId) -> tuple[str, ...]:
         wanted = () if self.announcements is None else self.announcements.topics_of(client_id)
@@ -113,6 +140,8 @@ class PresenceQueue:
 
     def connected(self) -> None:
         self._state_due, self._stats_at = None, 0.0
+        if self.search is not None:
+            self.search.connected()
         if self.board is not None:
             self.board.connected()
         if self.announcements is not None:
@@ -126,6 +155,8 @@ class PresenceQueue:
 
     def clear(self, client_id: ClientId) -> None:
         """Whatever the broker may have of a device, though nothing is known of it here."""
+        if self.board is not None and self.board.is_left_over(client_id):
+            self.board.forget(client_id)
         if self.announcements is not None:
             self._clearing.extend(self.announcements.forget(client_id))
         self._clearing.append(RetainedMessage(self._topics.client(client_id), b"", client_id))
@@ -167,6 +198,8 @@ class PresenceQueue:
 
     def collect(self, now: float) -> None:
         """Adds what is due by now."""
+        if self.search is not None:
+            self._look_around(self.search, now)
         if self.board is not None:
             self.board.scan(now)
         if self._state_due is None:
@@ -183,9 +216,69 @@ class PresenceQueue:
                 RetainedMessage(self._topics.stats, as_json(self._stats()))
             )
 
+    def _look_around(self, search: RetainedSearch, now: float) -> None:
+        """What the broker has, and what other gateways did."""
+        if search.settle(now):
+            for client_id, claim, has_values in search.take_found():
+                self._enter_found(client_id, claim, now, has_values=has_values)
+        if search.identities is None or self.announcements is None:
+            return
+        self.announcements.announce_again(search.identities.take_due(now))
+        for client_id, topic in search.identities.take_let_go().items():
+            self._let_go(client_id, topic)
+
+    def _enter_found(
+        self, client_id: ClientId, claim: Claim | None, now: float, *, has_values: bool
+    ) -> None:
+        """Of a previous run: what nothing here knows of is cleared, a device after a while."""
+        topics = self._topics
+        presence, values = topics.client(client_id), topics.values(client_id)
+        is_known = self._is_known(client_id) or presence in self._unconfirmed
+        if self.announcements is not None and self.board is not None:
+            if not is_known:
+                if claim is not None:
+                    self.announcements.keep_id(client_id, claim.topic)
+                self.board.left_over(client_id, now)
+            return
+        if has_values or claim is not None:
+            usual = announcement(self._prefix, usual_device_id(topics.name, client_id))
+            gateway = announcement(self._prefix, f"tidegate_{plain_name(topics.name)}")
+            announced = usual if claim is None else claim.topic
+            self._stale_announcements |= dict.fromkeys((announced, gateway))
+            self._stale |= dict.fromkeys((values, topics.announced(client_id)))
+        if self.board is None:
+            self._stale[presence] = None
+        elif not is_known:
+            self.board.left_over(client_id, now)
+
+    def _let_go(self, client_id: ClientId, topic: str) -> None:
+        """Another gateway has it now."""
+        announcements, board, values = self.announcements, self.board, self.values
+        assert announcements is not None, "without them there are no identities"
+        assert board is not None, "by which announcements know who is there"
+        assert values is not None, "which are announced"
+        self._forget_line(topic)
+        values.forget(client_id)
+        board.let_go(client_id)
+        cleared = [each for each in announcements.forget(client_id) if each.topic != topic]
+        self._clearing.extend(cleared)
+        self._clearing.append(RetainedMessage(self._topics.client(client_id), b"", client_id))
+
     def next(self, now: float) -> RetainedMessage | None:
         """The next message; None when everything is sent."""
-        return self._recorded(self._next(now))
+        while (message := self._next(now)) is not None:
+            if message.payload or not self._is_anothers(message.topic):
+                break
+            self._forget_line(message.topic)
+        return self._recorded(message)
+
+    def _is_anothers(self, topic: str) -> bool:
+        if self.search is None or not is_announcement(topic):
+            return False
+        identities = self.search.identities
+        if identities is None:
+            return self.search.claims.best_to(topic) is not None
+        return identities.is_anothers(topic)
 
     def next_value_change(self, now: float) -> RetainedMessage | None:
         """The next change of a value that is to be published by itself."""
@@ -208,6 +301,8 @@ class PresenceQueue:
         return self._ledger.flush()
 
     def _next(self, now: float) -> RetainedMessage | None:
+        if self.search is not None and not self.search.is_settled:
+            return self._gateway_messages.popleft() if self._gateway_messages else None
         for queue in (self._clearing, self._gateway_messages):
             if queue:
                 return queue.popleft()
@@ -221,7 +316,7 @@ class PresenceQueue:
         if message is not None:
             return self._device_message(message)
         if self.announcements is not None:
-            message = self.announcements.next_announcement()
+            message = self.announcements.next_announcement(now)
         return message or self._in_turns(now)
 
     def _in_turns(self, now: float) -> RetainedMessage | None:
@@ -273,11 +368,13 @@ class PresenceQueue:
         self._stale.pop(topic, None)
         self._stale_announcements.pop(topic, None)
         if not message.payload:
-            self._unconfirmed.pop(topic, None)
-            self._written.pop(topic, None)
-            self._ledger.cleared(topic)
+            self._forget_line(topic)
             return
-        entry = LedgerEntry(client_id, message.values, message.components, message.declared)
+        if self.board is not None and self.board.is_left_over(client_id):
+            return  # so that the next start finds it, and gives it its time again
+        entry = LedgerEntry(
+            client_id, message.values, message.components, message.declared, message.turn
+        )
         if self.board is not None and topic == self._topics.client(client_id):
             if not message.is_first:
                 return
@@ -287,3 +384,10 @@ class PresenceQueue:
             self._written[topic] = entry
         if self._unconfirmed.pop(topic, None) != entry:
             self._ledger.published(topic, entry)
+
+    def _forget_line(self, topic: str) -> None:
+        self._stale.pop(topic, None)
+        self._stale_announcements.pop(topic, None)
+        self._unconfirmed.pop(topic, None)
+        self._written.pop(topic, None)
+        self._ledger.cleared(topic)

@@ -7,7 +7,8 @@ is first sent, and again when it was cleared; a start clears what is found there
 wanted. An announcement is recorded with its values: after a restart they are announced before the
 device sends its next reading. It is recorded with its components as well, behind the values, where
 versions before 0.3 pass over them: what it no longer has can then be taken back after a restart.
-Behind those are the commands that the device has declared.
+Behind those are the commands that the device has declared, and the turn of the claim to it, if it
+came from another gateway (claims.py).
 
 It is a file of its own and not a table of the state (`LineFile`): the worst that its loss does is
 that something is not cleared.
@@ -114,7 +115,9 @@ def _line(item: tuple[str, LedgerEntry]) -> str:
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
     components = list(map(list, entry.components))
     declared = [[DECLARED, *each] for each in entry.declared]
-    return f"{json.dumps([topic, entry.client_id, [*values, *components, *declared]])}\n"
+    turn = [[entry.turn]] if entry.turn else []
+    parts = [*values, *components, *declared, *turn]
+    return f"{json.dumps([topic, entry.client_id, parts])}\n"
 
 
 def _read(line: str, found: dict[str, LedgerEntry]) -> None:
@@ -128,6 +131,7 @@ def _read(line: str, found: dict[str, LedgerEntry]) -> None:
                     tuple(_values(values)),
                     tuple(_components(values)),
                     tuple(_declared(values)),
+                    _turn(values),
                 )
     except ValueError:  # torn by a power cut
         return
@@ -156,3 +160,11 @@ def _declared(listed: Iterable[object]) -> Iterator[tuple[str, tuple[str, ...]]]
         match each:
             case [str(kind), str(topic), [*names]] if kind == DECLARED:
                 yield topic, tuple(map(str, names))
+
+
+def _turn(listed: Iterable[object]) -> int:
+    for each in listed:
+        match each:
+            case [int(turn)]:
+                return turn
+    return 0

@@ -9,6 +9,7 @@ import re
 # What would be a wildcard or another level, what MQTT 5 advises against (1.5.4), and the sign that
 # begins an escape.
 _ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+_ESCAPES = re.compile("(?:%[0-9A-F]{2})+")
 # Of devices and gateways, below any prefix of Home Assistant's discovery.
 _ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
 ANY = "*"  # any text, of a client id
@@ -22,6 +23,8 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
 
 class Topics:
     def __init__(self, prefix: str, gateway_name: str) -> None:
+        self.prefix = prefix
+        self.name = gateway_name
         self.base = f"{prefix}tidegate/{gateway_name}"
         self.state = f"{self.base}/state"
         self.stats = f"{self.base}/stats"
@@ -34,6 +37,10 @@ class Topics:
         """The client's last values as JSON, for consumers that cannot read SenML."""
         return f"{self.base}/values/{level(client_id)}"
 
+    def announced(self, client_id: str) -> str:
+        """Where the client is announced to Home Assistant: for other gateways (claims.py)."""
+        return f"{self.base}/announced/{level(client_id)}"
+
     def events(self, client_id: str) -> str:
         """What happened there, such as a button that was pressed, as JSON; not retained."""
         return f"{self.base}/events/{level(client_id)}"
@@ -42,6 +49,25 @@ class Topics:
 def level(text: str) -> str:
     """As in a URL: `a/b` is `a%2Fb`; two texts are never the same level."""
     return _ESCAPED.sub(lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
+
+
+def text_of(level_of_topic: str) -> str:
+    """What `level` made it of."""
+    if "%" not in level_of_topic:
+        return level_of_topic
+    return _ESCAPES.sub(
+        lambda one: bytes.fromhex(one[0].replace("%", "")).decode(errors="replace"), level_of_topic
+    )
+
+
+def usual_device_id(gateway: str, client_id: str) -> str:
+    """Under which a gateway announces a device, if nothing is known of it."""
+    return f"tidegate_{plain_name(f'{gateway}/{client_id}')}"
+
+
+def announcement(prefix: str, device: str) -> str:
+    """The topic of a device's announcement."""
+    return f"{prefix}/device/{device}/config"
 
 
 def is_announcement(topic: str) -> bool:

@@ -10,9 +10,10 @@ import pytest
 from gateway.core.effects import OwnTopicReceived, OwnTopicRefused, SubscriptionRefused
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt import subscriber
+from gateway.core.mqtt.caution import Block, own_filter_key
 from gateway.core.mqtt.options import OWN_ID_FIRST, OWN_IN_FLIGHT_MAX
 from gateway.core.state_records import StateRecords
-from gateway.frames import Publish, ReturnCode, Suback, Unsubscribe
+from gateway.frames import Publish, ReturnCode, Suback, Subscribe, Unsubscribe
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
 TOPIC = "homeassistant/status"
@@ -257,3 +258,153 @@ def test_while_something_ends_the_connections_it_goes_at_qos_0() -> None:
     bench = bench_with("")
     bench.engine.upstream.caution.is_on = True
     assert [int(each.qos) for each in wants_answer(bench, "a")] == [0]
+
+
+# Filters for a while
+
+FOUND = "tidegate/gh/clients/+"
+
+
+def listen(bench: Bench, topic_filter: str = FOUND) -> None:
+    bench.ask(bench.engine.upstream.subscriptions.listen(topic_filter, 0))
+
+
+def leave(bench: Bench, topic_filter: str = FOUND) -> None:
+    bench.ask(bench.engine.upstream.subscriptions.leave(topic_filter))
+
+
+def is_granted(bench: Bench) -> bool:
+    return bench.engine.upstream.subscriptions.own.is_granted(FOUND)
+
+
+def test_a_filter_for_a_while_is_subscribed_and_given_up_again() -> None:
+    bench = bench_with("")
+    bench.holds = True
+    listen(bench)
+    assert FOUND in bench.subscribed
+    assert not is_granted(bench)
+    bench.release()
+    assert is_granted(bench)
+    bench.publishes("tidegate/gh/clients/a", by=FOUND, retain=True)
+    assert own(bench) == [("tidegate/gh/clients/a", True)]
+    bench.holds = True
+    leave(bench)
+    assert FOUND not in bench.subscribed
+    bench.publishes("tidegate/gh/clients/a", by=FOUND)
+    assert len(own(bench)) == 1, "until the broker has given it up"
+    bench.release()
+    bench.publishes("tidegate/gh/clients/a", by=FOUND)
+    assert own(bench) == []
+    assert not is_granted(bench)
+    bench.lose_broker()
+    bench.connect_broker()
+    assert bench.subscribed == {TOPIC}
+
+
+def test_a_filter_for_a_while_is_subscribed_again_in_each_connection() -> None:
+    bench = bench_with("")
+    bench.lose_broker()
+    listen(bench)
+    assert FOUND not in bench.subscribed
+    for _ in range(2):
+        bench.subscribed.clear()
+        bench.connect_broker()
+        assert FOUND in bench.subscribed
+        assert is_granted(bench)
+        bench.lose_broker()
+
+
+@pytest.mark.parametrize("session_present", [True, False])
+def test_what_was_left_meanwhile_is_given_up_in_the_next_connection(session_present: bool) -> None:
+    bench = bench_with("")
+    listen(bench)
+    bench.holds = True
+    leave(bench)
+    bench.lose_broker()
+    bench.seen()
+    bench.holds = False
+    bench.connect_broker(session_present=session_present)
+    given_up = [each.patterns for each in bench.seen_of(mqtt5.UnsubscribePacket)]
+    assert given_up == ([[FOUND]] if session_present else [])
+    listen(bench)
+    leave(bench)
+    bench.lose_broker()
+    leave(bench)
+    bench.connect_broker()
+    assert FOUND not in bench.subscribed
+
+
+def test_one_that_is_needed_again_before_the_broker_answered_stays() -> None:
+    bench = bench_with("")
+    listen(bench)
+    bench.holds = True
+    leave(bench)
+    listen(bench)
+    bench.release()
+    assert FOUND in bench.subscribed
+    bench.publishes("tidegate/gh/clients/a", by=FOUND)
+    assert len(own(bench)) == 1
+    bench.lose_broker()
+    listen(bench)
+    leave(bench)
+    listen(bench)
+    bench.connect_broker(session_present=True)
+    assert is_granted(bench)
+
+
+def test_one_that_is_left_before_it_was_asked_for_is_not_asked_for() -> None:
+    bench = bench_with("")
+    bench.lose_broker()
+    listen(bench)
+    leave(bench)
+    bench.seen()
+    bench.connect_broker(session_present=True)
+    assert FOUND not in bench.subscribed
+    assert not bench.seen_of(mqtt5.UnsubscribePacket)
+
+
+def test_a_client_with_the_same_filter_keeps_it() -> None:
+    bench = bench_with("")
+    listen(bench)
+    bench.join(b"s1")
+    bench.subscribe(b"s1", FOUND.encode(), 1)
+    leave(bench)
+    assert FOUND in bench.subscribed
+    listen(bench)
+    assert is_granted(bench)
+    bench.publishes("tidegate/gh/clients/a", by=FOUND)
+    assert len(own(bench)) == 1
+    bench.engine.upstream.caution.is_on = True
+    leave(bench)
+    assert FOUND in bench.subscribed
+
+
+def test_a_client_that_comes_before_it_was_given_up_keeps_it() -> None:
+    bench = bench_with("")
+    listen(bench)
+    bench.join(b"s1")
+    bench.holds = True
+    bench.say(b"s1", Subscribe(1, b"a", 0))
+    leave(bench)
+    bench.say(b"s1", Subscribe(2, FOUND.encode(), 0))
+    bench.release()
+    assert FOUND in bench.subscribed
+
+
+def test_one_that_ended_the_connection_is_refused() -> None:
+    bench = bench_with("")
+    bench.engine.upstream.caution.blocked[own_filter_key(FOUND)] = Block(100.0, 100.0, 0)
+    listen(bench)
+    (refused,) = bench.told(SubscriptionRefused)
+    assert refused.topic_filter == FOUND
+
+
+def test_one_that_is_left_before_the_broker_answered_is_given_up_then() -> None:
+    bench = bench_with("")
+    bench.holds = True
+    listen(bench)
+    leave(bench)
+    assert FOUND in bench.subscribed
+    bench.release()
+    assert FOUND not in bench.subscribed
+    assert not is_granted(bench)

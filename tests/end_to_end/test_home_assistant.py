@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shutil import rmtree
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import cbor2
@@ -26,6 +27,7 @@ GATEWAY = "homeassistant/device/tidegate_under-test/config"
 TANK = "homeassistant/device/tidegate_under-test_2ftank/config"
 VALUES = "tidegate/under-test/values/tank"
 CLIENT = "tidegate/under-test/clients/tank"
+CLAIM = "tidegate/under-test/announced/tank"
 CONFIG = "[home_assistant]\nenable = true\n"
 TEMPERATURE = {0: "temperature", 1: "Cel", 2: 21.5}
 BATTERY = {0: "battery", 1: "%EL", 2: 87}
@@ -218,10 +220,10 @@ async def test_forgetting_a_device_removes_it_from_home_assistant(
     with serving(tmp_path, broker, config) as gateway:
         async with heard_once(broker, gateway) as (said, _):
             await asyncio.to_thread(forget, gateway, "tank")
-            for topic in (CLIENT, VALUES, TANK):
+            for topic in (CLIENT, VALUES, TANK, CLAIM):
                 await said.cleared(topic)
             cleared = [topic for topic, payload in said.messages if not payload]
-            assert cleared == [TANK, VALUES, CLIENT]
+            assert cleared == [TANK, VALUES, CLAIM, CLIENT]
 
 
 def forget(gateway: GatewayProcess, client_id: str) -> None:
@@ -268,3 +270,69 @@ async def test_switched_off_again_everything_is_taken_back(
             for topic in (TANK, GATEWAY, VALUES):
                 await said.cleared(topic)
             assert said.last[CLIENT], "it is still there, and presence is still said"
+
+
+# Other gateways, and previous runs
+
+
+def other_gateway(folder: Path, broker: Mosquitto) -> GatewayProcess:
+    folder.mkdir()
+    gateway = GatewayProcess(folder, broker.url, CONFIG)
+    text = gateway.config_path.read_text()
+    gateway.config_path.write_text(text.replace('name = "under-test"', 'name = "other"'))
+    return gateway
+
+
+def gateway_of(said: Listener, topic: str) -> str:
+    """Where the values of an announcement are."""
+    payload = said.last.get(topic)
+    found: str = json.loads(payload)["availability"][0]["topic"] if payload else ""
+    return found
+
+
+@story
+async def test_a_sensor_that_moves_to_another_gateway_keeps_its_device(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    with (
+        serving(tmp_path, broker, CONFIG) as gateway,
+        other_gateway(tmp_path / "other", broker) as other,
+    ):
+        other.wait_until_connected()
+        async with heard_once(broker, gateway) as (said, sensor):
+            before = said.json(TANK)["components"]
+            async with node(other.port, "tank") as moved:
+                await moved.connect(clean=False)
+                await publishes(moved, TEMPERATURE | {2: 19.5})
+                await said.document("tidegate/other/clients/tank", state="awake")
+                await sensor.leave()
+                await said.until(lambda: gateway_of(said, TANK) == "tidegate/other/state")
+                await said.document(
+                    "tidegate/other/values/tank", **{"tank/senml": {"temperature": 19.5}}
+                )
+                for topic in (CLIENT, VALUES, CLAIM):
+                    await said.cleared(topic)
+                after = said.json(TANK)["components"]
+                assert {each["unique_id"] for each in after.values()} == {
+                    each["unique_id"] for each in before.values()
+                }
+                assert b"" not in [payload for topic, payload in said.messages if topic == TANK]
+                assert "tidegate_other_2ftank" not in " ".join(said.last)
+
+
+@story
+async def test_what_is_left_of_a_lost_state_folder_is_lost_until_it_comes_back(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        async with heard_once(broker, gateway) as (said, sensor):
+            await asyncio.to_thread(gateway.stop)
+            rmtree(tmp_path / "state")
+            said.messages.clear()
+            gateway.start()
+            await said.document(CLIENT, state="lost", available=False)
+            await sensor.connect(clean=False)
+            await publishes(sensor, TEMPERATURE | {2: 18.5})
+            await said.document(CLIENT, state="awake", available=True)
+            await said.document(VALUES, **{"tank/senml": {"temperature": 18.5}})
+            assert b"" not in [payload for topic, payload in said.messages if topic == TANK]

@@ -7,6 +7,9 @@ they need, until the client has left and ours is subscribed again.
 
 A broker without subscription identifiers may send a copy for each subscription (3.3.4): then a
 client with a filter that overlaps with one of ours may get a message twice.
+
+Some of them are only needed for a while (`listen`, `leave`): such a filter is known here until the
+broker has given it up, because until then it may bring something.
 """
 
 from __future__ import annotations
@@ -39,19 +42,73 @@ class OwnFilters:
         self._tree: TopicTree[int] = TopicTree()
         for topic_filter, _ in filters:
             self._tree.put(topic_filter, _identifier_of(topic_filter))
+        self._index()
+        self.missing: dict[str, None] = {}  # to be subscribed
+        self.leaving: dict[str, None] = {}  # to be given up
+        self._asked_to_leave: set[str] = set()  # the broker has not answered yet
+        self._granted: set[str] = set()  # by the broker, in this connection
+
+    def __contains__(self, topic_filter: str) -> bool:
+        return topic_filter in self._qos
+
+    def _index(self) -> None:
         self._identifiers = frozenset(identifier for _, identifier in self._tree.all())
         self._beginnings = tuple(
-            topic_filter.partition("+")[0].partition("#")[0] for topic_filter in self._qos
+            topic_filter.partition("+")[0].partition("#")[0] for topic_filter, _ in self._tree.all()
         )
-        self.missing: dict[str, None] = {}  # to be subscribed
 
-    def opened(self, wanted: Container[str]) -> None:
-        """A new connection. `wanted`: by clients."""
+    def opened(self, wanted: Container[str], *, is_resumed: bool = True) -> None:
+        """A new connection. `wanted`: by clients; `is_resumed`: the broker has what it had."""
+        self._granted = {each for each in self._qos if self._is_wanted(each, wanted)}
         self.missing = {
-            topic_filter: None
-            for topic_filter in self._qos
-            if not self._is_wanted(topic_filter, wanted)
+            topic_filter: None for topic_filter in self._qos if topic_filter not in self._granted
         }
+        self.leaving |= dict.fromkeys(self._asked_to_leave - self._qos.keys())
+        self._asked_to_leave.clear()
+        for topic_filter in [] if is_resumed else list(self.leaving):
+            self.given_up_for_good(topic_filter)
+
+    def listen(self, topic_filter: str, qos: int, wanted: Container[str]) -> None:
+        """One more, from now on; `wanted`: by clients."""
+        self.leaving.pop(topic_filter, None)
+        self._qos[topic_filter] = qos
+        self._tree.put(topic_filter, _identifier_of(topic_filter))
+        self._index()
+        if self._is_wanted(topic_filter, wanted):
+            self._granted.add(topic_filter)
+        else:
+            self.missing[topic_filter] = None
+
+    def leave(self, topic_filter: str, wanted: Container[str]) -> None:
+        """One that is not needed any more; `wanted`: by clients."""
+        self._qos.pop(topic_filter, None)
+        self._granted.discard(topic_filter)
+        if topic_filter in self.missing or self._is_wanted(topic_filter, wanted):
+            self.missing.pop(topic_filter, None)
+            self.given_up_for_good(topic_filter)
+        else:
+            self.leaving[topic_filter] = None
+
+    def asked_to_leave(self, topic_filter: str) -> None:
+        """The broker is asked to end it."""
+        del self.leaving[topic_filter]
+        self._asked_to_leave.add(topic_filter)
+
+    def given_up_for_good(self, topic_filter: str) -> None:
+        """The broker does not have it any more, or never had."""
+        self.leaving.pop(topic_filter, None)
+        self._asked_to_leave.discard(topic_filter)
+        if topic_filter not in self._qos and topic_filter in self._tree:
+            self._tree.pop(topic_filter)
+            self._index()
+
+    def granted(self, topic_filter: str) -> None:
+        if topic_filter in self._qos:
+            self._granted.add(topic_filter)
+
+    def is_granted(self, topic_filter: str) -> bool:
+        """By the broker, in this connection."""
+        return topic_filter in self._granted
 
     def given_up(self, topic_filter: str) -> None:
         """The broker is asked to end a subscription of clients."""
@@ -61,6 +118,8 @@ class OwnFilters:
     def wanted(self, topic_filter: str) -> None:
         """A client's subscription takes the place of ours, if it is the same."""
         self.missing.pop(self._prefix + topic_filter, None)
+        if self._prefix + topic_filter in self.leaving:
+            self.given_up_for_good(self._prefix + topic_filter)
 
     def qos_of(self, topic_filter: str) -> int:
         return self._qos[topic_filter]

@@ -95,8 +95,9 @@ class Subscriber:
         self._before: dict[str, int] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
-        self._own = OwnFilters(own, topic_prefix)
+        self.own = OwnFilters(own, topic_prefix)
         self._own_asked: dict[int, str] = {}  # by packet id
+        self._own_leaving: dict[int, str] = {}  # those of them that are being given up
         # To be subscribed: filter -> with its retained messages.
         self._missing: dict[str, bool] = {}
         # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
@@ -161,7 +162,7 @@ class Subscriber:
     def is_idle(self) -> bool:
         """Whether something is to be asked for, and nothing that is under way will bring it on."""
         is_due = self._missing or self._refused or (self._stale and self.acknowledged)
-        is_due = is_due or self._own.missing
+        is_due = is_due or self.own.missing
         return self.is_open and bool(is_due) and not self._waits()
 
     # From the engine
@@ -183,7 +184,7 @@ class Subscriber:
             qos = WILDCARD_QOS
             self._wildcards.add(topic_filter)
         self._wanted[topic_filter] = qos
-        self._own.wanted(topic_filter)
+        self.own.wanted(topic_filter)
         if topic_filter in self._stale or not self._is_asked(topic_filter):
             self._stale.pop(topic_filter, None)
             self._missing[topic_filter] = retained
@@ -227,12 +228,14 @@ class Subscriber:
 
     def _own_missing(self) -> list[str]:
         """Those of the gateway's own filters that are to be subscribed and may be."""
-        return list(islice(self._own.missing, max(0, ASKED_MAX - len(self._asked))))
+        return list(islice(self.own.missing, max(0, ASKED_MAX - len(self._asked))))
 
     def _give_up(self) -> list[Output]:
         effects: list[Output] = []
         while self.acknowledged and self._stale and not self._giving_up:
             effects += self._unsubscribe()
+        if self.own.leaving and self.acknowledged and not self._giving_up:
+            effects.append(self._leave_own(next(iter(self.own.leaving))))
         self._caution.asked(self._unanswered_packets())
         return effects
 
@@ -268,7 +271,7 @@ class Subscriber:
         return effects
 
     def _ask_for_turn(self) -> None:
-        is_due = self._missing or self._stale or self._own.missing
+        is_due = self._missing or self._stale or self.own.missing
         if is_due and not self._waits():
             self._caution.ask_for_turn()
 
@@ -384,26 +387,40 @@ class Subscriber:
 
     def concern_of(self, topic: str, identifiers: Sequence[int]) -> Concern:
         """Whom a publication concerns: clients, the gateway itself, or both."""
-        return self._own.concern_of(topic, identifiers, self._wanted)
+        return self.own.concern_of(topic, identifiers, self._wanted)
 
-    def _open_own(self) -> list[Output]:
-        """The gateway's own filters: only of a refusal the engine hears."""
+    def listen(self, topic_filter: str, qos: int) -> list[Output]:
+        """Subscribe for the gateway itself, as the broker has it, until `leave`."""
+        self.own.listen(topic_filter, qos, self._wanted)
+        return [*self._refuse_own_blocked(), *self.advance()] if self.is_open else []
+
+    def leave(self, topic_filter: str) -> list[Output]:
+        self.own.leave(topic_filter, self._wanted)
+        return self.advance()
+
+    def _refuse_own_blocked(self) -> list[Output]:
         caution = self._caution
-        self._own.opened(self._wanted)
         effects: list[Output] = []
-        for own in list(self._own.missing):
+        for own in list(self.own.missing):
             if caution.is_blocked(own_filter_key(own), 0, caution.heard_at):
-                del self._own.missing[own]
+                del self.own.missing[own]
                 effects.append(FilterRefused(own, BLOCKED))
         return effects
 
+    def _leave_own(self, own: str) -> Transmit:
+        self.own.asked_to_leave(own)
+        packet_id = self._new_packet_id()
+        self._giving_up[packet_id] = []
+        self._own_leaving[packet_id] = own
+        return Transmit(mqtt5.UnsubscribePacket(packet_id, [own]).write())
+
     def _subscribe_own(self, own: str) -> list[Output]:
-        del self._own.missing[own]
+        del self.own.missing[own]
         packet_id = self._new_packet_id()
         packet = mqtt5.SubscribePacket(
             packet_id,
-            [mqtt5.TopicFilter(own, max_qos=mqtt5.QoS(self._own.qos_of(own)))],
-            subscription_id=self._own.identifier_of(own) if self.tells_retained else None,
+            [mqtt5.TopicFilter(own, max_qos=mqtt5.QoS(self.own.qos_of(own)))],
+            subscription_id=self.own.identifier_of(own) if self.tells_retained else None,
         ).write()
         if len(packet) > self._packet_bytes_max:
             return [FilterRefused(own, TOO_LONG.format(limit=self._packet_bytes_max))]
@@ -435,6 +452,7 @@ class Subscriber:
             if topic_filter not in self._wanted and topic_filter in self._saved:
                 self._stale[topic_filter] = None
         self._giving_up.clear()
+        self._own_leaving.clear()
         self._refused.clear()
         forgotten: list[Output] = []
         if not is_resumed:  # there is nothing to be given up
@@ -451,7 +469,8 @@ class Subscriber:
         self._wanted |= self._always
         self._wildcards |= self._always.keys()
         self._missing = dict.fromkeys(self._wanted, True)
-        return forgotten + self._open_own() + self.advance()
+        self.own.opened(self._wanted, is_resumed=is_resumed)
+        return [*forgotten, *self._refuse_own_blocked(), *self.advance()]
 
     def close(self) -> None:
         self.is_open = False
@@ -472,6 +491,8 @@ class Subscriber:
         topic = self._own_asked.pop(packet_id, None)
         if topic is not None and max(codes, default=0) >= REFUSED:
             effects.append(FilterRefused(topic, spoken("SUBACK", max(codes), None)))
+        elif topic is not None:
+            self.own.granted(topic)
         for topic_filter, code in zip(filters, codes, strict=False):
             is_latest = self._unanswered.get(topic_filter) == packet_id
             if not is_latest or topic_filter in self._missing:
@@ -497,6 +518,8 @@ class Subscriber:
     def receive_unsuback(self, packet_id: int) -> list[Output]:
         effects: list[Output] = []
         given_up = self._giving_up.pop(packet_id, [])
+        if packet_id in self._own_leaving:
+            self.own.given_up_for_good(self._own_leaving.pop(packet_id))
         self._answered()
         for topic_filter in given_up:
             if not self._is_asked(topic_filter):  # or it was asked for again meanwhile
@@ -630,7 +653,7 @@ class Subscriber:
             del self._stale[topic_filter]
             self._saved[topic_filter] = UNASKED
             self._unanswered.pop(topic_filter, None)
-            self._own.given_up(topic_filter)
+            self.own.given_up(topic_filter)
         packet_id = self._new_packet_id()
         self._giving_up[packet_id] = filters
         patterns = [self._prefix + topic_filter for topic_filter in filters]

@@ -17,10 +17,11 @@ which a device declares commands (declared_commands.py).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
+from gateway.presence.claims import Claim
 from gateway.presence.documents import LedgerEntry, RetainedMessage
 from gateway.presence.homeassistant.declared_commands import TOPICS_MAX, unknown_of
 from gateway.presence.homeassistant.discovery_documents import (
@@ -29,6 +30,7 @@ from gateway.presence.homeassistant.discovery_documents import (
     components_of,
 )
 from gateway.presence.homeassistant.entities import Entry
+from gateway.presence.homeassistant.identities import Identities
 from gateway.presence.last_values import Received
 
 LOGGED_MAX = 1000
@@ -40,10 +42,14 @@ class Announcements:
         documents: DiscoveryDocuments,
         values_of: Callable[[ClientId], bytes],
         watch: Callable[[ClientId, Mapping[str, str]], None] = lambda *_: None,
+        identities: Identities | None = None,
     ) -> None:
         """`values_of`: the document of a device's last values; empty without any. `watch`: is told
-        the names of a device's commands, by their topics.
+        the names of a device's commands, by their topics. `identities`: with other gateways of the
+        broker; without, each device has the usual id.
         """
+        self.identities = identities
+        self._claimed: dict[ClientId, Claim] = {}  # published in this connection
         self._documents = documents
         self._values_of = values_of
         self._watch = watch
@@ -65,7 +71,11 @@ class Announcements:
         """Topics of this device's messages; without a client id those of the gateway."""
         if not client_id:
             return (self._documents.topic_of_gateway,)
-        return self._documents.topic_of(client_id), self._documents.topics.values(client_id)
+        topics = self._documents.topics
+        announcement = self._documents.topic_of(client_id)
+        if self.identities is None:
+            return announcement, topics.values(client_id)
+        return announcement, topics.values(client_id), topics.announced(client_id)
 
     def restore_ids(
         self, found: Mapping[str, LedgerEntry], has_session: Callable[[ClientId], bool]
@@ -84,12 +94,15 @@ class Announcements:
             self._components[entry.client_id] = dict(entry.components)
             if entry.declared:
                 self._declared[entry.client_id] = dict(entry.declared)
+            if self.identities is not None:
+                self.identities.restore(entry.client_id, topic, entry.turn)
 
     # From the connection
 
     def connected(self) -> None:
         """Devices follow when their presence is published."""
         self._announced.clear()
+        self._claimed.clear()
         self._to_announce.clear()
         self._is_gateway_due = True
 
@@ -113,10 +126,23 @@ class Announcements:
         self._declared.pop(client_id, None)
         self._watch(client_id, {})
         self._documents.forget(client_id)
+        if self.identities is not None:
+            self.identities.forget(client_id)
+        self._claimed.pop(client_id, None)
         self._announced.discard(client_id)
         self._to_announce.pop(client_id, None)
         self._values_due.pop(client_id, None)
         return [RetainedMessage(topic, b"", client_id) for topic in topics]
+
+    def keep_id(self, client_id: ClientId, topic: str) -> None:
+        """It was announced there in a previous run."""
+        self._documents.keep_id(client_id, topic)
+
+    def announce_again(self, client_ids: Iterable[ClientId]) -> None:
+        """With their claims: other gateways did something."""
+        for client_id in client_ids:
+            self._claimed.pop(client_id, None)
+            self._to_announce[client_id] = None
 
     def learn(self, received: Received, at: float) -> None:
         """Which values there are, as of `at` in seconds."""
@@ -160,15 +186,25 @@ class Announcements:
 
     # Messages
 
-    def next_announcement(self) -> RetainedMessage | None:
+    def next_announcement(self, now: float = 0.0) -> RetainedMessage | None:
         if self._is_gateway_due:
             return self._gateway_announcement()
-        if not self._to_announce:
-            return None
-        client_id, _ = self._to_announce.popitem(last=False)
-        self._announced.add(client_id)
-        self._values_due[client_id] = None
-        return self._announcement(client_id)
+        while self._to_announce:
+            client_id, _ = self._to_announce.popitem(last=False)
+            if self.identities is None:
+                return self._announcement(client_id, 0)
+            claim = self.identities.decide(client_id, now)
+            if claim is None:
+                continue
+            self._documents.keep_id(client_id, claim.topic)
+            if self._claimed.get(client_id) == claim:
+                return self._announcement(client_id, claim.turn)
+            self._claimed[client_id] = claim
+            self._to_announce[client_id] = None
+            self._to_announce.move_to_end(client_id, last=False)
+            topic = self._documents.topics.announced(client_id)
+            return RetainedMessage(topic, claim.payload, client_id)
+        return None
 
     def _gateway_announcement(self) -> RetainedMessage:
         documents = self._documents
@@ -196,7 +232,9 @@ class Announcements:
         self._components[client_id] = components
         return components, is_any
 
-    def _announcement(self, client_id: ClientId) -> RetainedMessage:
+    def _announcement(self, client_id: ClientId, turn: int) -> RetainedMessage:
+        self._announced.add(client_id)
+        self._values_due[client_id] = None
         documents, values = self._documents, self._catalogue.of(client_id)
         declared = self._declared.get(client_id, {})
         device = documents.entries(client_id, values, declared)
@@ -213,12 +251,17 @@ class Announcements:
             values=tuple(values),
             components=tuple(components.items()),
             declared=tuple(declared.items()),
+            turn=turn,
         )
 
     def take_lines(self) -> list[str]:
         """What is to be logged since the last call."""
         lines, self._to_log = self._to_log, []
         return lines
+
+    def take_notes(self) -> list[str]:
+        """What became of devices that other gateways know as well, since the last call."""
+        return [] if self.identities is None else self.identities.take_notes()
 
     def _report(self, client_id: ClientId, device: DeviceDocument) -> None:
         for name, why in device.left_out:

@@ -34,7 +34,15 @@ from gateway.presence.homeassistant.declared_commands import Declared, commands_
 from gateway.presence.homeassistant.entities import Entity, Entry, entity_of, event_of
 from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.standing import Standing
-from gateway.presence.topics import LOG_LEVEL, NO_CONNECTION, RESTART, Topics, plain_name
+from gateway.presence.topics import (
+    LOG_LEVEL,
+    NO_CONNECTION,
+    RESTART,
+    Topics,
+    announcement,
+    plain_name,
+    usual_device_id,
+)
 
 MANUFACTURER = "Tidegate"
 EVENT = "_ffevent"  # behind the key of a value; no byte of UTF-8 is ff, so no key of one ends so
@@ -337,11 +345,10 @@ class DiscoveryDocuments:
         return f"tidegate_{plain_name(self.gateway)}"
 
     def _device_id(self, client_id: str) -> str:
-        usual = f"tidegate_{plain_name(f'{self.gateway}/{client_id}')}"
-        return self.kept_ids.get(client_id, usual)
+        return self.kept_ids.get(client_id) or usual_device_id(self.gateway, client_id)
 
     def _topic(self, device_id: str) -> str:
-        return f"{self.prefix}/device/{device_id}/config"
+        return announcement(self.prefix, device_id)
 
 
 @dataclass(frozen=True, slots=True)
