@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.config.home_assistant_rules import is_binary_class, is_numeric_class, is_sensor_class
+from gateway.config.patterns import matches
 from gateway.config.topic_filters import covers
-
-ANY = "*"  # any text, of a client id
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +65,3 @@ class ValueOptions:
 
 
 NONE_SET = ValueOptions("")
-
-
-def matches(pattern: str, text: str) -> bool:
-    """`*` in the pattern stands for any text, also for none."""
-    first, *others = pattern.split(ANY)
-    if not others:
-        return text == pattern
-    last = others.pop()
-    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for part in others:
-        found = text.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
