@@ -168,6 +168,25 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """A rule of access. The first that fits decides."""
+
+    topics: tuple[str, ...]
+    clients: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ACCESS_ACTIONS
+    allow: bool = True
+    qos_max: int = 2
+    retain: bool = True
+    payload_bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecuritySettings:
+    access_default: Literal["allow", "deny"] = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """What is known beforehand about one sensor, by its MQTT-SN client id."""
 
@@ -295,6 +314,8 @@ class Settings:
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
     topic: tuple[TopicSettings, ...] = ()
+    access: tuple[AccessSettings, ...] = ()
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from typing import NewType
 
 from gateway.config.patterns import matches
 from gateway.config.topic_filters import covers, overlaps
@@ -28,15 +28,14 @@ CLIENT, IDENTITY = "{client}", "{identity}"
 UNFIT = frozenset("/+#")
 
 
-class Action(Enum):
-    PUBLISH = "publish"
-    SUBSCRIBE = "subscribe"
-    RECEIVE = "receive"
-    WILL = "will"
-    QOS_MINUS_ONE = "qos_minus_one"
-
-
-ALL_ACTIONS = frozenset(Action)
+# Text, as that of an Enum is hashed anew each time.
+Action = NewType("Action", str)
+PUBLISH = Action("publish")
+SUBSCRIBE = Action("subscribe")
+RECEIVE = Action("receive")
+WILL = Action("will")
+QOS_MINUS_ONE = Action("qos_minus_one")
+ACTIONS = (PUBLISH, SUBSCRIBE, RECEIVE, WILL, QOS_MINUS_ONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class AccessRule:
     is_allowed: bool = True
     clients: Sequence[str] = ()
     identities: Sequence[str] = ()
-    actions: frozenset[Action] = ALL_ACTIONS
+    actions: Sequence[Action] = ACTIONS
     qos_max: int = 2
     may_retain: bool = True
     payload_bytes_max: int | None = None
@@ -72,14 +71,6 @@ class Verdict:
         return self.payload_bytes_max is None or payload_bytes <= self.payload_bytes_max
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A client, and what its peer is known as."""
-
-    client_id: str
-    identity: str
-
-
 class AccessRules:
     def __init__(self, rules: Iterable[AccessRule], *, is_allowed: bool) -> None:
         """`is_allowed`: the default."""
@@ -94,7 +85,7 @@ class AccessRules:
         for number, each in enumerate(self._rules):
             for topic_filter in each.filters:
                 self._put(_widened(topic_filter), number)
-        self._found: dict[tuple[Peer, Action, str], Verdict] = {}
+        self._found: dict[tuple[str, str, str, Action], Verdict] = {}
 
     def _put(self, topic_filter: str, number: int) -> None:
         kept = self._places.get(topic_filter)
@@ -103,55 +94,53 @@ class AccessRules:
         elif kept[-1] != number:
             kept.append(number)
 
-    def verdict(self, peer: Peer, action: Action, topic: str) -> Verdict:
-        """For one topic; for a subscription that is each topic that it could bring."""
-        key = (peer, action, topic)
+    def verdict(self, client_id: str, identity: str, action: Action, topic: str) -> Verdict:
+        """For one topic; for a subscription `topic` is its filter, and each topic counts that it
+        could bring.
+        """
+        key = (topic, client_id, identity, action)
         return self._found.get(key) or self._find(key)
 
-    def _find(self, key: tuple[Peer, Action, str]) -> Verdict:
-        peer, action, topic = key
-        if action is Action.SUBSCRIBE:
-            verdict = self._of_filter(peer, topic)
-        else:
-            verdict = self._of_topic(peer, action, topic)
+    def _find(self, key: tuple[str, str, str, Action]) -> Verdict:
+        topic, client_id, identity, action = key
+        number = self._deciding(topic, _Asked(client_id, identity, action))
+        verdict = self._default if number is None else self._verdicts[number]
         if len(self._found) >= VERDICTS_MAX:
             self._found.clear()
         self._found[key] = verdict
         return verdict
 
-    def _of_topic(self, peer: Peer, action: Action, topic: str) -> Verdict:
-        candidates = {number for _, numbers in self._places.above(topic) for number in numbers}
-        for number in sorted(candidates):
-            if self._fits(number, peer, action) and any(
-                covers(each, topic) for each in self._filters(number, peer)
-            ):
-                return self._verdicts[number]
-        return self._default
-
-    def _of_filter(self, peer: Peer, topic_filter: str) -> Verdict:
-        for number, rule in enumerate(self._rules):
-            if not self._fits(number, peer, Action.SUBSCRIBE):
-                continue
-            for each in self._filters(number, peer):
-                if covers(each, topic_filter) or (
-                    not rule.is_allowed and overlaps(each, topic_filter)
-                ):
-                    return self._verdicts[number]
-        return self._default
-
-    def _fits(self, number: int, peer: Peer, action: Action) -> bool:
-        rule = self._rules[number]
-        return (
-            action in rule.actions
-            and _is_one_of(rule.clients, peer.client_id)
-            and _is_one_of(rule.identities, peer.identity)
+    def _deciding(self, topic: str, asked: _Asked) -> int | None:
+        candidates: Iterable[int] = range(len(self._rules))
+        if asked.action != SUBSCRIBE:
+            found = self._places.above(topic)
+            candidates = sorted({number for _, numbers in found for number in numbers})
+        return next(
+            (each for each in candidates if asked.is_decided_by(self._rules[each], topic)), None
         )
 
-    def _filters(self, number: int, peer: Peer) -> Iterable[str]:
-        for each in self._rules[number].filters:
-            named = _named(_named(each, CLIENT, peer.client_id), IDENTITY, peer.identity)
-            if named is not None:
-                yield named
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    client_id: str
+    identity: str
+    action: Action
+
+    def is_decided_by(self, rule: AccessRule, topic: str) -> bool:
+        if not (
+            self.action in rule.actions
+            and _is_one_of(rule.clients, self.client_id)
+            and _is_one_of(rule.identities, self.identity)
+        ):
+            return False
+        may_be_part = self.action == SUBSCRIBE and not rule.is_allowed
+        for each in rule.filters:
+            named = _named(_named(each, CLIENT, self.client_id), IDENTITY, self.identity)
+            if named is None:
+                continue
+            if covers(named, topic) or (may_be_part and overlaps(named, topic)):
+                return True
+        return False
 
 
 def _widened(topic_filter: str) -> str:

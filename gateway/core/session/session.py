@@ -305,7 +305,7 @@ class Session(SessionLifecycle):
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Output]:
         """A copy gets the same answer: that one was lost."""
-        refused = self._open_will_handshake().receive_topic(frame)
+        refused = self._open_will_handshake().receive_topic(frame, self.client_id, self.peer)
         if refused is not None:
             return self._refuse(refused)
         if not frame.topic:
@@ -413,7 +413,9 @@ class Session(SessionLifecycle):
         return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Output]:
-        return self._answer_update(self._open_will_handshake().update_topic(frame), WillTopicResp)
+        handshake = self._open_will_handshake()
+        refused = handshake.update_topic(frame, self.client_id, self.peer)
+        return self._answer_update(refused, WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Output]:
         return self._answer_update(self._open_will_handshake().update_message(frame), WillMsgResp)
