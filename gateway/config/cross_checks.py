@@ -58,6 +58,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
+    _check_access(settings, gathering)
     _check_home_assistant(settings, gathering)
 
 
@@ -355,6 +356,16 @@ def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
             gathering.add_problem(origin, entry, 'expected a filter, such as filter = "alarm/#"')
         elif not named & set(PER_TOPIC):
             message = f"expected one or more of {', '.join(PER_TOPIC)} beside its filter"
+            gathering.add_problem(origin, entry, message)
+
+
+def _check_access(settings: Settings, gathering: Gathering) -> None:
+    for index in range(len(settings.access)):
+        entry: KeyPath = ("access", index)
+        is_unclear = any(path is not None and path[:2] == entry for path in gathering.unclear)
+        if not settings.access[index].topics and not is_unclear:
+            origin = gathering.entries[("access",)][index]
+            message = 'expected topics, such as topics = ["sensors/{client}/#"]'
             gathering.add_problem(origin, entry, message)
 
 

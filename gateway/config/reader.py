@@ -17,6 +17,7 @@ from gateway.config.gathering import Gathering
 from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
 from gateway.config.settings import (
+    AccessSettings,
     AdminSettings,
     AdmissionSettings,
     ClientSettings,
@@ -32,6 +33,7 @@ from gateway.config.settings import (
     MqttSnSettings,
     PresenceSettings,
     QosMinusOneSettings,
+    SecuritySettings,
     SerialSettings,
     Settings,
     TopicSettings,
@@ -107,6 +109,7 @@ def _settings(gathering: Gathering) -> Settings:
     listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
     lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
+    rules = len(gathering.entries.get(("access",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
@@ -121,6 +124,8 @@ def _settings(gathering: Gathering) -> Settings:
         upstream=UpstreamSettings(**upstream),
         journal=JournalSettings(**tables[("journal",)]),
         topic=tuple(_topic(tables[("topic", index)]) for index in range(filters)),
+        access=tuple(_rule(tables[("access", index)]) for index in range(rules)),
+        security=SecuritySettings(**tables[("security",)]),
         predefined_topics=tables[("predefined_topics",)],
         clients=clients,
         qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
@@ -146,6 +151,11 @@ def _line(given: dict[str, Any]) -> SerialSettings:
 def _topic(given: dict[str, Any]) -> TopicSettings:
     """A filter that is missing is a problem, which `cross_checks` reports."""
     return TopicSettings(**({"filter": ""} | given))
+
+
+def _rule(given: dict[str, Any]) -> AccessSettings:
+    """Topics that are missing are a problem, which `cross_checks` reports."""
+    return AccessSettings(**({"topics": ()} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:

@@ -20,6 +20,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 NAME_LENGTH_MAX = 64
+ACCESS_ACTIONS = ("publish", "subscribe", "receive", "will", "qos_minus_one")
 
 
 class HostPort(NamedTuple):

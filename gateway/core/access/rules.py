@@ -28,7 +28,7 @@ CLIENT, IDENTITY = "{client}", "{identity}"
 UNFIT = frozenset("/+#")
 
 
-# Text, as that of an Enum is hashed anew each time.
+# Text, whose hash is kept; that of a member of an Enum is not.
 Action = NewType("Action", str)
 PUBLISH = Action("publish")
 SUBSCRIBE = Action("subscribe")
@@ -85,6 +85,7 @@ class AccessRules:
         for number, each in enumerate(self._rules):
             for topic_filter in each.filters:
                 self._put(_widened(topic_filter), number)
+        self._denying = [number for number, each in enumerate(self._rules) if not each.is_allowed]
         self._found: dict[tuple[str, str, str, Action], Verdict] = {}
 
     def _put(self, topic_filter: str, number: int) -> None:
@@ -111,13 +112,12 @@ class AccessRules:
         return verdict
 
     def _deciding(self, topic: str, asked: _Asked) -> int | None:
-        candidates: Iterable[int] = range(len(self._rules))
-        if asked.action != SUBSCRIBE:
-            found = self._places.above(topic)
-            candidates = sorted({number for _, numbers in found for number in numbers})
-        return next(
-            (each for each in candidates if asked.is_decided_by(self._rules[each], topic)), None
-        )
+        candidates = {number for _, numbers in self._places.above(topic) for number in numbers}
+        if asked.action == SUBSCRIBE:
+            candidates.update(self._denying)
+        rules = self._rules
+        fitting = (each for each in sorted(candidates) if asked.is_decided_by(rules[each], topic))
+        return next(fitting, None)
 
 
 @dataclass(frozen=True, slots=True)

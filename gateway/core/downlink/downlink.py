@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from gateway.core.clients.client_table import ClientTable
 from gateway.core.access.rules import RECEIVE
+from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.contests import client_of, former_name
 from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
 from gateway.core.downlink.retained import KeepResult, Retained

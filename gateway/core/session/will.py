@@ -64,9 +64,7 @@ class WillHandshake:
     def is_named(self) -> bool:
         return self._named is not None
 
-    def receive_topic(
-        self, frame: WillTopic, client_id: ClientId, peer: Peer
-    ) -> Reason | None:
+    def receive_topic(self, frame: WillTopic, client_id: ClientId, peer: Peer) -> Reason | None:
         """A copy names the same; an empty one deletes what is stored."""
         if not frame.topic:
             self.will = None
@@ -91,9 +89,7 @@ class WillHandshake:
 
     # Later
 
-    def update_topic(
-        self, frame: WillTopicUpd, client_id: ClientId, peer: Peer
-    ) -> Reason | None:
+    def update_topic(self, frame: WillTopicUpd, client_id: ClientId, peer: Peer) -> Reason | None:
         if not frame.topic:
             self.will = None
             return None
