@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--identity", default="anonymous@udp0", help="how it is known (default: %(default)s)"
     )
     explain.add_argument("--json", action="store_true", help="one JSON object")
-    taking = _add_action(actions, "import", "make rules of mosquitto's acl_file", IMPORT)
+    taking = _add_action(actions, "import", "turn mosquitto's acl_file into rules", IMPORT)
     taking.add_argument("file", metavar="FILE", type=Path, help="the acl_file of mosquitto")
 
 
