@@ -4,7 +4,7 @@
     python .ci/home_assistant_classes.py homeassistant-VERSION-*.whl \
         > gateway/config/home_assistant_classes.py
 
-Nothing of Home Assistant is installed or started: its three files of constants are executed with
+Nothing of Home Assistant is installed or started: its files of constants are executed with
 placeholders for all that they import.
 """
 
@@ -54,6 +54,23 @@ def _members(wheel: ZipFile, name: str, module: str) -> dict[str, Any]:
     return found.__dict__
 
 
+def _classes(wheel: ZipFile, name: str, class_name: str) -> list[str]:
+    """Of an enumeration in a file that does more than name constants."""
+    body = wheel.read(name).decode().partition(f"class {class_name}(StrEnum):")[2]
+    return sorted(
+        line.partition(' = "')[2].rstrip('"')
+        for line in body.partition("\nDEVICE_CLASSES")[0].splitlines()
+        if ' = "' in line
+    )
+
+
+def _units(members: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {
+        str(key): sorted(map(_written, units))
+        for key, units in members["DEVICE_CLASS_UNITS"].items()
+    }
+
+
 def _table(name: str, rows: Mapping[str, Iterable[str]]) -> str:
     lines = [f"{name}: dict[str, tuple[str, ...]] = {{\n"]
     for key in sorted(rows):
@@ -88,21 +105,26 @@ def main(path: Path) -> None:
             "homeassistant/components/sensor/const.py",
             "homeassistant.components.sensor.const",
         )
-        binary_source = wheel.read("homeassistant/components/binary_sensor/__init__.py").decode()
-    body = binary_source.partition("class BinarySensorDeviceClass(StrEnum):")[2]
-    binary = sorted(
-        line.partition(' = "')[2].rstrip('"')
-        for line in body.partition("\nDEVICE_CLASSES")[0].splitlines()
-        if ' = "' in line
-    )
+        number = _members(
+            wheel,
+            "homeassistant/components/number/const.py",
+            "homeassistant.components.number.const",
+        )
+        binary, switch, button = (
+            _classes(wheel, f"homeassistant/components/{component}/__init__.py", name)
+            for component, name in (
+                ("binary_sensor", "BinarySensorDeviceClass"),
+                ("switch", "SwitchDeviceClass"),
+                ("button", "ButtonDeviceClass"),
+            )
+        )
+    sensor_units = _units(sensor)
+    # What is checked of a number's unit are the units of sensors.
+    if others := [name for name, each in _units(number).items() if each != sensor_units.get(name)]:
+        sys.exit(f"numbers have other units than sensors: {others}")
     dates = "{:04}-{:02}-{:02}".format(*info.date_time[:3])
     out = [HEAD.format(version=path.name.split("-")[1], date=dates)]
-    out.append(
-        _table(
-            "SENSOR_UNITS",
-            {str(key): map(_written, units) for key, units in sensor["DEVICE_CLASS_UNITS"].items()},
-        )
-    )
+    out.append(_table("SENSOR_UNITS", sensor_units))
     out.append("# Which state classes go with it.\n")
     out.append(
         _table(
@@ -125,6 +147,9 @@ def main(path: Path) -> None:
         ("NON_NUMERIC_CLASSES", sorted(map(str, sensor["NON_NUMERIC_DEVICE_CLASSES"]))),
         ("STATE_CLASSES", _enum(sensor, "SensorStateClass")),
         ("BINARY_CLASSES", binary),
+        ("NUMBER_CLASSES", _enum(number, "NumberDeviceClass")),
+        ("SWITCH_CLASSES", switch),
+        ("BUTTON_CLASSES", button),
     ):
         out.append(f"{name} = (\n" + "".join(f'    "{each}",\n' for each in words) + ")\n")
     out.append("# Other spellings, and what Home Assistant makes of them.\nUNIT_SPELLINGS = {\n")

@@ -42,7 +42,12 @@ class PresenceParts:
 def presence_publisher(parts: PresenceParts) -> PresencePublisher:
     settings = parts.settings
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
-    board = None
+    is_announcing = settings.home_assistant.enable and parts.sampler is not None
+    pending, board = None, None
+    if is_announcing:
+        from gateway.presence.pending_commands import PendingCommands
+
+        pending = PendingCommands(parts.engine.sessions)
     if settings.presence.clients:
         board = Availability(
             parts.engine.sessions,
@@ -50,13 +55,14 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
             _link_of(parts.links),
             visitors=frozenset(map(ClientId, settings.presence.visitors)),
             visitor_available_s=settings.presence.visitor_available_s,
+            pending=pending,
         )
     announcements, values, records = None, None, None
-    if settings.home_assistant.enable and parts.sampler is not None:
+    if pending is not None:
         from gateway.app import build_homeassistant
 
         values = build_homeassistant.last_values_of(settings)
-        announcements = build_homeassistant.announcements_of(settings, topics, values)
+        announcements = build_homeassistant.announcements_of(settings, topics, values, pending)
         records = build_homeassistant.records_of(settings)
     saying = PresenceQueue(
         topics,

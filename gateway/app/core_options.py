@@ -6,6 +6,7 @@ another type or more than one key.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
@@ -156,7 +157,18 @@ def uplink_rules(settings: Settings) -> UplinkOptions:
         overrides,
         journal.spill_after_ms / 1000,
         None if home_assistant.sensors_may_configure else home_assistant.discovery_prefix,
+        _command_times(settings),
     )
+
+
+def _command_times(settings: Settings) -> Callable[[str], float] | None:
+    if not settings.home_assistant.enable:
+        return None
+    if not any(command.expiry_s for command in settings.home_assistant_command):
+        return None
+    from gateway.app.command_times import command_times
+
+    return command_times(settings.home_assistant_command)
 
 
 def custody_options(settings: Settings) -> CustodyOptions:

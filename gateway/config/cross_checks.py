@@ -387,6 +387,23 @@ def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
                 origin, entry, 'expected the name of a value, such as name = "co2"'
             )
         _check_value(settings.home_assistant_value[index], entry, gathering)
+    for index in range(len(settings.home_assistant_command)):
+        _check_command(settings, index, gathering)
+
+
+def _check_command(settings: Settings, index: int, gathering: Gathering) -> None:
+    entry: KeyPath = ("home_assistant_command", index)
+    if any(path is not None and path[:2] == entry for path in gathering.unclear):
+        return
+    from gateway.config.home_assistant_command_checks import problems_of
+
+    given = {
+        str(path[-1]): each.origin for path, each in gathering.given.items() if path[:2] == entry
+    }
+    origin = gathering.entries[("home_assistant_command",)][index]
+    for key, message in problems_of(settings.home_assistant_command[index], given.keys()):
+        is_given = key in given
+        gathering.add_problem(given.get(key, origin), (*entry, key) if is_given else entry, message)
 
 
 def _check_value(value: HomeAssistantValueSettings, entry: KeyPath, gathering: Gathering) -> None:

@@ -4,8 +4,7 @@ The defaults themselves are those of `settings.py`. Meanings and reasons are ASC
 stop, because they become comments of a file and cells of a table.
 """
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.config import settings
 from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
@@ -15,9 +14,12 @@ from gateway.config.kinds import (
     TEXT_BYTES_MAX,
     Boolean,
     Choice,
+    CommandClass,
+    CommandName,
+    DeviceClass,
     FilePath,
+    Icon,
     Integer,
-    MismatchError,
     Number,
     Size,
     Text,
@@ -61,54 +63,14 @@ PER_TOPIC = (
     "keep_until_ingested",
 )
 
-# Those of Home Assistant: home_assistant_classes.py, which a start does without.
-_ICON = re.compile(r"[a-z][a-z0-9_]{0,31}:[a-z0-9][a-z0-9-]{0,63}")
 ENUM_OPTIONS_MAX = 64
 STATE_CLASSES = ("measurement", "measurement_angle", "total", "total_increasing")
 ENTITY_CATEGORIES = ("none", "diagnostic")
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClass(Text):
-    """One of many words, so they are not all listed."""
-
-    @property
-    def name(self) -> str:
-        return "one word"
-
-    @property
-    def range(self) -> str:
-        return "those of Home Assistant"
-
-    @property
-    def expected(self) -> str:
-        return 'a device class of Home Assistant, such as "temperature" or "door"'
-
-    def read(self, raw: object) -> str:
-        from gateway.config.home_assistant_classes import BINARY_CLASSES, SENSOR_CLASSES
-
-        if not isinstance(raw, str) or raw not in (*SENSOR_CLASSES, *BINARY_CLASSES):
-            raise MismatchError(self.expected, raw)
-        return raw
-
-
-@dataclass(frozen=True, slots=True)
-class Icon(Text):
-    """As Home Assistant names them."""
-
-    @property
-    def range(self) -> str:
-        return "mdi: and the name of an icon"
-
-    @property
-    def expected(self) -> str:
-        return 'the name of an icon, such as "mdi:water-pump"'
-
-    def read(self, raw: object) -> str:
-        if not isinstance(raw, str) or _ICON.fullmatch(raw) is None:
-            raise MismatchError(self.expected, raw)
-        return raw
-
+COMMAND_KINDS = ("number", "switch", "button", "select", "text", "light")
+COMMAND_CATEGORIES = ("none", "config", "diagnostic")
+COMMAND_MODES = ("auto", "box", "slider", "text", "password")
+COMMANDS_MAX = 256
+COMMAND_NUMBER = Number(-1e12, 1e12)
 
 # fmt: off
 GATEWAY = Table("gateway", "This gateway", settings=settings.GatewaySettings, parts=(
@@ -527,6 +489,61 @@ HOME_ASSISTANT_VALUE = Table(
         "action, button, click or event are events in any case", "most values are states"),
 ))
 
+HOME_ASSISTANT_COMMAND = Table(
+    "home_assistant_command", "What Home Assistant may tell a device, by a message on a topic to "
+    "which the device has subscribed; it waits in the gateway for one that sleeps. Of one name the "
+    "first entry that fits a device decides; repeat the table for more commands",
+    settings=settings.HomeAssistantCommandSettings, parts=(
+    Key("name", CommandName(1, 64), "The command, unique within a device",
+        default="must be given", example='"interval"'),
+    Key("kind", Choice(COMMAND_KINDS), "What it is for Home Assistant; a light is only switched on "
+        "and off", default="must be given", example='"number"'),
+    Key("topic", Text(1, TOPIC_BYTES_MAX, forbidden="+#"), "Where it is sent, as the device names "
+        "it; {client} stands for the device's client id, and is needed where the entry fits "
+        "several devices", default="must be given", example='"sensors/{client}/set"'),
+    Key("client", Text(1, 255), "Only that of this device; * stands for any text, so that one "
+        "entry fits many devices", default="of every device", example='"sensor-*"'),
+    Key("label", VALUE_NAME, "What Home Assistant shows", default="the name", example='"Interval"'),
+    Key("state", Text(0, 128), "The value of the device's readings, as the device names it, that "
+        "shows what is in effect; it is not shown as a value as well",
+        default="Home Assistant takes what it has sent for it", example='"interval_s"'),
+    Key("state_topic", TopicFilter(TOPIC_BYTES_MAX), "The topics of that value, if it comes on "
+        "several", default="any topic of the device", example='"sensors/+/state"', needs="state"),
+    Key("qos", Integer(0, 2), "QoS with which Home Assistant sends it; with 0 it is not kept for a "
+        "device that sleeps", "it waits for a device that sleeps"),
+    Key("retain", Boolean(), "The broker keeps the last one, for a device that subscribes later",
+        "an old command does not surprise a device that comes back"),
+    Key("expiry_s", Integer(0, 31_536_000), "A command that the device does not take within so "
+        "many seconds, from its arrival at the gateway, is not delivered; 0: it waits. "
+        "deliver_within_s of [[topic]] comes first", "a setting stays valid", example="600"),
+    Key("min", COMMAND_NUMBER, "Least number, or least characters of a text",
+        default="1, of a text 0, as Home Assistant has it", example="0"),
+    Key("max", COMMAND_NUMBER, "Largest number, or most characters of a text",
+        default="100, of a text 255, as Home Assistant has it", example="3600"),
+    Key("step", Number(0.001, 1e12), "Step of a number", default="1, as Home Assistant has it",
+        example="0.5"),
+    Key("mode", Choice(COMMAND_MODES), "How it is entered: a number by auto, box or slider, a text "
+        "as text or password", default="auto, text", example='"box"'),
+    Key("unit", Text(1, 32), "Unit of a number, as Home Assistant writes it", default="none",
+        example='"s"'),
+    Key("device_class", CommandClass(1, 64), "What kind of number, switch or button it is",
+        default="none", example='"duration"'),
+    Key("options", Texts(ENUM_OPTIONS_MAX, Text(1, 255)), "What can be selected; a select needs it",
+        default="none", example='["auto", "day", "night"]'),
+    Key("payload", Text(1, 1024), "How a number, a text or a selected option is written: {value} "
+        "stands for it. In JSON a text is escaped, and quoted where it is not",
+        default="the value alone", example="""'{"interval_s": {value}}'"""),
+    Key("payload_on", Text(1, 255), "What switches on", default="ON", example='"open"'),
+    Key("payload_off", Text(1, 255), "What switches off", default="OFF", example='"close"'),
+    Key("payload_press", Text(1, 255), "What a button sends", default="PRESS", example='"reboot"'),
+    Key("icon", Icon(1, 96), "Icon", default="that of its device class",
+        example='"mdi:timer"'),
+    Key("entity_category", Choice(COMMAND_CATEGORIES), "Where the page of its device shows it: "
+        "config sets it apart from what one uses daily", default="none", example='"config"'),
+    Key("enabled_by_default", Boolean(), "Whether it is there until somebody enables it",
+        default="true", example="false"),
+))
+
 ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
               settings=settings.AdminSettings, parts=(
     Key("listen", Listen(optional=True), "Address and port; anyone who reaches it can read "
@@ -638,6 +655,7 @@ ROOT = Table(
         PRESENCE,
         HOME_ASSISTANT,
         Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
+        Repeated(HOME_ASSISTANT_COMMAND, COMMANDS_MAX, is_optional=True),
         ADMIN,
         LIMITS,
         LOG,

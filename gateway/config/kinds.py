@@ -385,3 +385,84 @@ class TopicFilters(Several):
 
     def read_one(self, raw: object) -> str:
         return self.each.read(raw)
+
+
+# Of Home Assistant. Its classes are in home_assistant_classes.py, which a start does without.
+
+_ICON = re.compile(r"[a-z][a-z0-9_]{0,31}:[a-z0-9][a-z0-9-]{0,63}")
+_COMMAND_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass(Text):
+    """One of many words, so they are not all listed."""
+
+    @property
+    def name(self) -> str:
+        return "one word"
+
+    @property
+    def range(self) -> str:
+        return "those of Home Assistant"
+
+    @property
+    def expected(self) -> str:
+        return 'a device class of Home Assistant, such as "temperature" or "door"'
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or raw not in self._known():
+            raise MismatchError(self.expected, raw)
+        return raw
+
+    def _known(self) -> tuple[str, ...]:
+        from gateway.config.home_assistant_classes import BINARY_CLASSES, SENSOR_CLASSES
+
+        return (*SENSOR_CLASSES, *BINARY_CLASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandClass(DeviceClass):
+    @property
+    def expected(self) -> str:
+        return 'a device class of Home Assistant, such as "duration", "outlet" or "restart"'
+
+    def _known(self) -> tuple[str, ...]:
+        from gateway.config.home_assistant_classes import (
+            BUTTON_CLASSES,
+            NUMBER_CLASSES,
+            SWITCH_CLASSES,
+        )
+
+        return (*NUMBER_CLASSES, *SWITCH_CLASSES, *BUTTON_CLASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandName(Text):
+    """It becomes part of an id."""
+
+    @property
+    def range(self) -> str:
+        return "1 to 64 letters, digits, _ and -"
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or _COMMAND_NAME.fullmatch(raw) is None:
+            raise MismatchError(self.expected, raw)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Icon(Text):
+    """As Home Assistant names them."""
+
+    @property
+    def range(self) -> str:
+        return "mdi: and the name of an icon"
+
+    @property
+    def expected(self) -> str:
+        return 'the name of an icon, such as "mdi:water-pump"'
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or _ICON.fullmatch(raw) is None:
+            raise MismatchError(self.expected, raw)
+        return raw

@@ -24,6 +24,7 @@ from gateway.config.settings import (
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HomeAssistantCommandSettings,
     HomeAssistantSettings,
     HomeAssistantValueSettings,
     HostPort,
@@ -111,6 +112,7 @@ def _settings(gathering: Gathering) -> Settings:
     filters = len(gathering.entries.get(("topic",), []))
     rules = len(gathering.entries.get(("access",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
+    commands = len(gathering.entries.get(("home_assistant_command",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
         for path, topics in list(tables.items())
@@ -137,6 +139,9 @@ def _settings(gathering: Gathering) -> Settings:
         home_assistant_value=tuple(
             _value(tables[("home_assistant_value", index)]) for index in range(values)
         ),
+        home_assistant_command=tuple(
+            _command(tables[("home_assistant_command", index)]) for index in range(commands)
+        ),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
@@ -161,6 +166,11 @@ def _rule(given: dict[str, Any]) -> AccessSettings:
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:
     """A name that is missing is a problem, which `cross_checks` reports."""
     return HomeAssistantValueSettings(**({"name": ""} | given))
+
+
+def _command(given: dict[str, Any]) -> HomeAssistantCommandSettings:
+    """What is missing is a problem, which `cross_checks` reports."""
+    return HomeAssistantCommandSettings(**({"name": "", "kind": "button", "topic": ""} | given))
 
 
 def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:

@@ -33,8 +33,8 @@ Below, each key says whether a new value takes effect at a reload or needs a res
 | 4 | default | see [Keys](#keys) |
 
 In a variable, two underscores separate the parts of a key. Entries of `[[udp]]`, `[[serial]]`,
-`[[topic]]` and `[[home_assistant_value]]` are numbered from 0; the next free number adds an entry.
-Quote names that contain anything but letters, digits, `_` and `-`:
+`[[topic]]`, `[[home_assistant_value]]` and `[[home_assistant_command]]` are numbered from 0; the
+next free number adds an entry. Quote names that contain anything but letters, digits, `_` and `-`:
 `--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be set by variables.
 
 ## Values

@@ -269,6 +269,39 @@ class HomeAssistantValueSettings:
     event: bool = False
 
 
+CommandKind = Literal["number", "switch", "button", "select", "text", "light"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeAssistantCommandSettings:
+    """What Home Assistant may tell a device. Of one name the first entry that fits decides."""
+
+    name: str
+    kind: CommandKind
+    topic: str
+    client: str | None = None
+    label: str | None = None
+    state: str | None = None
+    state_topic: str | None = None
+    qos: int = 1
+    retain: bool = False
+    expiry_s: int = 0
+    min: float | None = None
+    max: float | None = None
+    step: float | None = None
+    mode: Literal["auto", "box", "slider", "text", "password"] | None = None
+    unit: str | None = None
+    device_class: str | None = None
+    options: tuple[str, ...] | None = None
+    payload: str | None = None
+    payload_on: str | None = None
+    payload_off: str | None = None
+    payload_press: str | None = None
+    icon: str | None = None
+    entity_category: Literal["none", "config", "diagnostic"] | None = None
+    enabled_by_default: bool | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
     listen: HostPort | None = THIS_MACHINE_ONLY
@@ -326,6 +359,7 @@ class Settings:
     presence: PresenceSettings = field(default_factory=PresenceSettings)
     home_assistant: HomeAssistantSettings = field(default_factory=HomeAssistantSettings)
     home_assistant_value: tuple[HomeAssistantValueSettings, ...] = ()
+    home_assistant_command: tuple[HomeAssistantCommandSettings, ...] = ()
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()

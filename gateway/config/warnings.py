@@ -30,6 +30,7 @@ def find_warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
     yield from _about_prefix(settings, gathering)
     yield from _about_topic_filters(settings, gathering)
     yield from _about_values(settings, gathering)
+    yield from _about_commands(settings, gathering)
     yield from _about_state_dir(settings, gathering)
 
 
@@ -134,6 +135,21 @@ def _about_values(settings: Settings, gathering: Gathering) -> Iterator[str]:
     for index, value in enumerate(settings.home_assistant_value):
         for key, warning in useless_of(value):
             yield _line(("home_assistant_value", index, key), warning, gathering)
+
+
+def _about_commands(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    if not settings.home_assistant_command:
+        return
+    from gateway.config.home_assistant_command_checks import useless_of
+
+    first: dict[tuple[str | None, str], int] = {}
+    for index, command in enumerate(settings.home_assistant_command):
+        before = first.setdefault((command.client, command.name), index)
+        if before != index:
+            warning = f"never decides, because home_assistant_command.{before} has that name"
+            yield _line(("home_assistant_command", index, "name"), warning, gathering)
+        for key, warning in useless_of(command):
+            yield _line(("home_assistant_command", index, key), warning, gathering)
 
 
 def _which_covers(topic: TopicSettings, earlier: tuple[TopicSettings, ...]) -> int | None:

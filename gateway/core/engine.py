@@ -115,6 +115,7 @@ class Engine:
             options.uplink.overrides,
             options.uplink.discovery_prefix,
             options.upstream.topic_prefix,
+            options.uplink.command_within_s,
         )
         self.upstream = MqttSession(options.upstream, topic_options, pauses)
         self.received: dict[type, int] = {}  # frames, by kind

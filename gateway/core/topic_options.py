@@ -5,12 +5,16 @@ What is said below `tidegate/` is believed to be the gateway's: who is there, wh
 is what Home Assistant's discovery has under the ids of gateways and their devices, unless
 `discovery_prefix` is None. A sensor that publishes there is refused, whatever the filters say.
 
-Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found again.
+Commands of Home Assistant have a time of their own, where no filter of the operator gives one: they
+come without any, as Home Assistant cannot set it.
+
+Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found again. The
+same of times of commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -67,6 +71,8 @@ class UplinkOptions:
     overrides: tuple[tuple[str, ReadingOptions], ...] = ()
     spill_after_s: float = 0.05
     discovery_prefix: str | None = None
+    # How long a command on a topic is worth delivering; 0 for what is none. None: there are none.
+    command_within_s: Callable[[str], float] | None = None
 
 
 class OptionsByTopic:
@@ -76,8 +82,11 @@ class OptionsByTopic:
         overrides: Sequence[tuple[str, ReadingOptions]] = (),
         discovery_prefix: str | None = None,
         topic_prefix: str = "",
+        command_within_s: Callable[[str], float] | None = None,
     ) -> None:
         """`discovery_prefix` is as the broker has it, behind no `topic_prefix`."""
+        self._command_within_s = command_within_s
+        self._known_within: dict[str, float] = {}
         self._default = default
         self._topic_prefix = topic_prefix
         self._discovery = "" if discovery_prefix is None else f"{discovery_prefix}/"
@@ -91,7 +100,23 @@ class OptionsByTopic:
     @property
     def limits_delivery(self) -> bool:
         """Whether messages of some topic are to be delivered within a time."""
-        return any(options.deliver_within_s for _, options in self._overrides)
+        return self._command_within_s is not None or any(
+            options.deliver_within_s for _, options in self._overrides
+        )
+
+    def deliver_within_s(self, topic: str) -> float:
+        """Of a message that says nothing of it; 0: whenever."""
+        within_s = self.of(topic).deliver_within_s
+        command_within_s = self._command_within_s
+        if within_s or command_within_s is None:
+            return within_s
+        known = self._known_within.get(topic)
+        if known is not None:
+            return known
+        if len(self._known_within) >= TOPICS_MAX:
+            self._known_within.clear()
+        within_s = self._known_within[topic] = command_within_s(topic)
+        return within_s
 
     def of(self, topic: str) -> ReadingOptions:
         if topic.startswith(RESERVED):

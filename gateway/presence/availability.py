@@ -21,6 +21,8 @@ Rule 6: a client that connects, publishes and disconnects within `VISIT_S_MAX` i
         one that is lost as often as it comes. One that was here for longer has left when it
         disconnects. `visitors` have `visitor_available_s` whatever their habit is.
 Rule 7: a sensor without any connection (QoS -1) is awake while it keeps its habit, then lost.
+Rule 8: of a device with commands it is published as well how many messages wait for it, and again
+        when that changes (pending_commands.py).
 
 Limits: one entry for each session, and `DEPARTED_MAX` of devices without one; the oldest gives way.
 `VISITORS_MAX` habits; the one that came the longest ago is forgotten. `CONNECTIONLESS_MAX` sensors
@@ -34,7 +36,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
@@ -51,6 +53,9 @@ from gateway.presence.standing import (
     standing_of,
 )
 from gateway.presence.topics import Topics
+
+if TYPE_CHECKING:
+    from gateway.presence.pending_commands import PendingCommands
 
 SLICE_MIN = 1000  # sessions in one scan: half a millisecond, or one that is all cache misses
 ROUND_SCANS = 120  # 30 s at four scans a second, for 120,000 sessions; SLICE_MIN in each
@@ -178,10 +183,12 @@ class Availability:
         *,
         visitors: frozenset[ClientId] = frozenset(),
         visitor_available_s: float = VISITOR_AVAILABLE_S,
+        pending: PendingCommands | None = None,
     ) -> None:
         self.unix_s_at_zero = 0.0
         self.started_at = 0.0  # before that the gateway did not run, and received nothing
         self.counts: Mapping[Standing, int] = Counter()  # of the last whole round
+        self.pending = pending
         self._sessions = sessions
         self._topics = topics
         self._link_of = link_of
@@ -347,7 +354,8 @@ class Availability:
     # Time
 
     def scan(self, now: float) -> None:
-        """The next slice of all sessions."""
+        """The next slice of all sessions, and of those with commands."""
+        self._look_at_commands(now)
         if not self._round:
             self._begin_round(now)
         slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_SCANS))
@@ -375,6 +383,11 @@ class Availability:
                 self._tally[standing] += count
         if not self._round:
             self.counts, self._tally = self._tally, Counter()
+
+    def _look_at_commands(self, now: float) -> None:
+        for client_id in () if self.pending is None else self.pending.look(now):
+            if client_id in self._published:
+                self._due[_URGENT][client_id] = None
 
     def next_change(self, now: float) -> RetainedMessage | None:
         """A change that matters, or a new device."""
@@ -486,7 +499,8 @@ class Availability:
         else:
             return None
         is_available = self._is_available(client_id, device.standing, now)
-        return replace(device, is_available=is_available)
+        waiting = None if self.pending is None else self.pending.waiting(client_id)
+        return replace(device, is_available=is_available, waiting=waiting)
 
     # Rule 6
 

@@ -24,8 +24,8 @@ class RetainedMessage:
     """A retained message; without a payload the broker forgets what it retains there.
 
     `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
-    since the start. `values` and `components`: those that an announcement has. `retain`: False of
-    an event.
+    since the start. `values`, `components` and `declared`: those that an announcement has.
+    `retain`: False of an event.
     """
 
     topic: str
@@ -34,19 +34,22 @@ class RetainedMessage:
     is_first: bool = False
     values: tuple[KnownValue, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
+    declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     retain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """What is recorded of one retained message that the broker may have, by its topic. An empty
-    client id: the message is about the gateway. Of an announcement: `values`, and `components`, the
-    key and platform of each entity.
+    client id: the message is about the gateway. Of an announcement: `values`; `components`, the key
+    and platform of each entity; `declared`, names of the commands that the device has declared, by
+    topic.
     """
 
     client_id: ClientId
     values: tuple[KnownValue, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
+    declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Device:
     until: float | None = None  # when it has announced its next message
     lost_at: float | None = None  # when its tolerance is used up
     is_available: bool = True  # it is here, asleep, or away as it always is
+    waiting: int | None = None  # messages for it, if it has commands
 
 
 def device_of(session: Session, standing: Standing, link: str, started_at: float) -> Device:
@@ -90,17 +94,18 @@ def device_json(device: Device, unix_s_at_zero: float) -> bytes:
     def shown(at: float | None) -> str | None:
         return None if at is None else utc(unix_s_at_zero + at)
 
-    return as_json(
-        {
-            "client": device.client_id,
-            "state": device.standing.value,
-            "until": shown(device.until),
-            "lost_at": shown(device.lost_at),
-            "last_seen": shown(device.last_received_at),
-            "link": device.link,
-            "available": device.is_available,
-        }
-    )
+    document: dict[str, object] = {
+        "client": device.client_id,
+        "state": device.standing.value,
+        "until": shown(device.until),
+        "lost_at": shown(device.lost_at),
+        "last_seen": shown(device.last_received_at),
+        "link": device.link,
+        "available": device.is_available,
+    }
+    if device.waiting is not None:
+        document["waiting"] = device.waiting
+    return as_json(document)
 
 
 def as_json(document: Mapping[str, object]) -> bytes:

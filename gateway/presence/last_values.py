@@ -76,6 +76,15 @@ class ValueRule:
 NO_RULE = ValueRule()
 
 
+class Declarations(NamedTuple):
+    """`found_in`: the names of commands that the reading of a topic declares, or None. `is_part`:
+    whether a value of such a reading is of the declaration.
+    """
+
+    found_in: Callable[[str, bytes], tuple[str, ...] | None]
+    is_part: Callable[[str], bool]
+
+
 class Change(NamedTuple):
     """A document that is to be published as it is, even though another one follows."""
 
@@ -141,11 +150,14 @@ class LastValues:
         values_max: int,
         characters_max: int,
         rule_of: Callable[[ClientId, str, str], ValueRule] = lambda *_: NO_RULE,
+        declarations: Declarations | None = None,
     ) -> None:
-        """`rule_of`: for a device, a topic and a name."""
+        """`rule_of`: for a device, a topic and a name. `declarations`: of commands, in readings."""
         self.unix_s_at_zero = 0.0
         self._values_max, self._characters_max = values_max, characters_max
         self._rule_of = rule_of
+        self._declarations = declarations
+        self._declared: dict[tuple[ClientId, str], tuple[str, ...]] = {}  # since the last time
         self._devices: dict[ClientId, _Device] = {}
         self._pending: deque[tuple[ClientId, str, bytes, float]] = deque()
         # By device and topic: what came since the last time.
@@ -201,6 +213,12 @@ class LastValues:
         self.has_new = False
         return received
 
+    def take_declared(self) -> list[tuple[ClientId, str, tuple[str, ...]]]:
+        """Devices, topics and the commands that they declare there, since the last time."""
+        declared = [(*each, names) for each, names in self._declared.items()]
+        self._declared.clear()
+        return declared
+
     def take_fresh(self) -> list[ClientId]:
         """Devices with values that are to be published, since the last time."""
         fresh = list(self._fresh)
@@ -226,6 +244,8 @@ class LastValues:
         self._fresh.pop(client_id, None)
         for received in [each for each in self._received if each[0] == client_id]:
             del self._received[received]
+        for declared in [each for each in self._declared if each[0] == client_id]:
+            del self._declared[declared]
         for timed in [each for each in self._timed if each[0] == client_id]:
             del self._timed[timed]
         self._changes = deque(each for each in self._changes if each.client_id != client_id)
@@ -330,6 +350,8 @@ class LastValues:
 
     def _merge(self, client_id: ClientId, topic: str, payload: bytes, at: float) -> None:
         content = content_of(payload, self._values_max, self._characters_max)
+        if self._declarations is not None:
+            content = self._without_declaration(client_id, topic, payload, content)
         self._name_what_is_missing(client_id, topic, content)
         device = self._device(client_id, topic, content)
         if device is None:
@@ -352,6 +374,17 @@ class LastValues:
             self._add_change(client_id, at)
         self._find_missing(client_id, device, each, at)
         self._unsaved[client_id] = None
+
+    def _without_declaration(
+        self, client_id: ClientId, topic: str, payload: bytes, content: Content
+    ) -> Content:
+        assert self._declarations is not None
+        names = self._declarations.found_in(topic, payload)
+        if names is None:
+            return content
+        self._declared[client_id, topic] = names
+        is_part = self._declarations.is_part
+        return content._replace(values=[each for each in content.values if not is_part(each.name)])
 
     def _device(self, client_id: ClientId, topic: str, content: Content) -> _Device | None:
         device = self._devices.get(client_id)

@@ -43,7 +43,7 @@ from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.queue import ONLINE, PresenceQueue
 from gateway.presence.standing import OFFLINE, standing_in
-from gateway.presence.topics import is_announcement
+from gateway.presence.topics import NO_CONNECTION, is_announcement
 from gateway.transports.clock import now, pauses, unix_ms_at_zero
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class PresencePublisher:
         """Of a sensor without a connection (QoS -1) its topic is all that is known."""
         if reading.client_id != NOBODY:
             return reading.client_id if self._is_known(reading.client_id) else None
-        client_id, board = ClientId(f"topic:{reading.topic}"), self._queue.board
+        client_id, board = ClientId(f"{NO_CONNECTION}{reading.topic}"), self._queue.board
         if board is None or not board.received_without_connection(client_id, self._now()):
             return None
         return client_id
@@ -263,8 +263,11 @@ class PresencePublisher:
             )
         if outputs:
             self._perform(outputs)
-        announcements = self._queue.announcements
-        for line in () if announcements is None else announcements.take_lines():
+        announcements, board = self._queue.announcements, self._queue.board
+        lines = [] if announcements is None else announcements.take_lines()
+        if board is not None and board.pending is not None:
+            lines += board.pending.take_lines()
+        for line in lines:
             log.warning("%s", line)
 
     def _set_clock(self) -> None:
@@ -291,6 +294,8 @@ class PresencePublisher:
         if self._beats % BEATS_A_SECOND and not values.has_new:
             return
         values.expire(at)
+        for declared in values.take_declared():
+            announcements.declare(*declared)
         for received in values.take_received():
             announcements.learn(received, at)
         for client_id in values.take_fresh():

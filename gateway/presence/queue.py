@@ -273,7 +273,7 @@ class PresenceQueue:
             self._written.pop(topic, None)
             self._ledger.cleared(topic)
             return
-        entry = LedgerEntry(client_id, message.values, message.components)
+        entry = LedgerEntry(client_id, message.values, message.components, message.declared)
         if self.board is not None and topic == self._topics.client(client_id):
             if not message.is_first:
                 return

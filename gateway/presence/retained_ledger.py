@@ -7,6 +7,7 @@ is first sent, and again when it was cleared; a start clears what is found there
 wanted. An announcement is recorded with its values: after a restart they are announced before the
 device sends its next reading. It is recorded with its components as well, behind the values, where
 versions before 0.3 pass over them: what it no longer has can then be taken back after a restart.
+Behind those are the commands that the device has declared.
 
 It is a file of its own and not a table of the state (`LineFile`): the worst that its loss does is
 that something is not cleared.
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 FILE = "announced.jsonl"
 BYTES_MAX = 64 << 20
 LINES_MAX = 100_000
+DECLARED = "commands"  # begins such a row
 # After which a batch that has not been written is an alarm.
 SLOW_S = 10.0
 
@@ -111,7 +113,8 @@ def _line(item: tuple[str, LedgerEntry]) -> str:
     topic, entry = item
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
     components = list(map(list, entry.components))
-    return f"{json.dumps([topic, entry.client_id, values + components])}\n"
+    declared = [[DECLARED, *each] for each in entry.declared]
+    return f"{json.dumps([topic, entry.client_id, [*values, *components, *declared]])}\n"
 
 
 def _read(line: str, found: dict[str, LedgerEntry]) -> None:
@@ -121,7 +124,10 @@ def _read(line: str, found: dict[str, LedgerEntry]) -> None:
                 found.pop(topic, None)
             case [str(topic), str(client_id), [*values]]:
                 found[topic] = LedgerEntry(
-                    ClientId(client_id), tuple(_values(values)), tuple(_components(values))
+                    ClientId(client_id),
+                    tuple(_values(values)),
+                    tuple(_components(values)),
+                    tuple(_declared(values)),
                 )
     except ValueError:  # torn by a power cut
         return
@@ -143,3 +149,10 @@ def _components(listed: Iterable[object]) -> Iterator[tuple[str, str]]:
         match each:
             case [str(key), str(platform)]:
                 yield key, platform
+
+
+def _declared(listed: Iterable[object]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for each in listed:
+        match each:
+            case [str(kind), str(topic), [*names]] if kind == DECLARED:
+                yield topic, tuple(map(str, names))

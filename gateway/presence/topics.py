@@ -11,6 +11,8 @@ import re
 _ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 # Of devices and gateways, below any prefix of Home Assistant's discovery.
 _ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
+# What the id of a sensor without a connection begins with, before the topic of its readings.
+NO_CONNECTION = "topic:"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
 
 

@@ -39,11 +39,13 @@ SERIAL = block("#[[serial]]")
 # What must be there of a table that is a comment as a whole, by its lines.
 VALUE = block("#[[home_assistant_value]]")
 ACCESS = block("#[[access]]")
+COMMAND = block("#[[home_assistant_command]]")
 NEEDED = (
     dict.fromkeys(TOPIC, TOPIC[:3])
     | dict.fromkeys(SERIAL, SERIAL[:2])
     | dict.fromkeys(VALUE, VALUE[:2])
     | dict.fromkeys(ACCESS, ACCESS[:2])
+    | dict.fromkeys(COMMAND, COMMAND[:4])
 )
 
 
@@ -66,7 +68,7 @@ def test_the_file_of_init_holds_every_key() -> None:
 
 def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() -> None:
     # Of what is of use only together.
-    incomplete = [TOPIC[0], TOPIC[1], SERIAL[0], VALUE[0], ACCESS[0]]
+    incomplete = [TOPIC[0], TOPIC[1], SERIAL[0], VALUE[0], ACCESS[0], *COMMAND[:3]]
     incomplete.append(LINES.index("#burst_bytes_max = 32"))
     for count in range(len(EXAMPLES) + 1):
         if count == 0 or EXAMPLES[count - 1] not in incomplete:
@@ -74,7 +76,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    for number in (*TOPIC[1:], *SERIAL[1:], *VALUE[1:], *ACCESS[1:]):
+    for number in (*TOPIC[1:], *SERIAL[1:], *VALUE[1:], *ACCESS[1:], *COMMAND[1:]):
         assert complaints(with_uncommented({number}))
 
 

@@ -114,3 +114,35 @@ def test_the_topic_counts_as_the_broker_has_it(
     topic_prefix: str, topic: str, expected: bool
 ) -> None:
     assert is_refused(topic, "site/ha", topic_prefix) is expected
+
+
+# How long a command is worth delivering
+
+
+def test_a_command_has_its_own_time_where_no_filter_gives_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_options, "TOPICS_MAX", 2)
+    asked: list[str] = []
+
+    def command_within_s(topic: str) -> float:
+        asked.append(topic)
+        return 5.0 if topic.endswith("/set") else 0.0
+
+    filters = [("a/#", ReadingOptions(deliver_within_s=9.0)), ("b/#", JOURNAL)]
+    options = OptionsByTopic(AUTO, filters, command_within_s=command_within_s)
+    assert options.limits_delivery
+    assert options.deliver_within_s("a/set") == 9.0
+    for _ in range(2):
+        assert options.deliver_within_s("b/set") == 5.0
+        assert options.deliver_within_s("c") == 0.0
+    assert asked == ["b/set", "c"]
+    assert options.deliver_within_s("d/set") == 5.0
+    assert len(options._known_within) == 1
+
+
+def test_without_commands_only_a_filter_limits_delivery() -> None:
+    assert not OptionsByTopic(AUTO, [("a", JOURNAL)]).limits_delivery
+    options = OptionsByTopic(AUTO, [("a", ReadingOptions(deliver_within_s=9.0))])
+    assert options.limits_delivery
+    assert (options.deliver_within_s("a"), options.deliver_within_s("b")) == (9.0, 0.0)

@@ -40,7 +40,7 @@ def test_the_page_installs_it_and_check_takes_it(tmp_path: Path) -> None:
     (tmp_path / "etc/tidegate").mkdir(parents=True)
     password = tmp_path / "typed"
     password.write_text(f"{PASSWORD}\n")
-    [block] = shell_blocks("home_assistant.md")
+    [block] = [each for each in shell_blocks("home_assistant.md") if "/etc/tidegate" in each]
     typed(block, tmp_path, {"/dev/stdin": str(password)})
     assert (tmp_path / "etc/tidegate" / "upstream.password").read_text() == f"{PASSWORD}\n"
 

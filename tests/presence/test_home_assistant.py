@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gateway.app.build_homeassistant import page_url
 from gateway.config import HostPort
 from gateway.config import home_assistant_classes as classes
-from gateway.config.keys import STATE_CLASSES, DeviceClass, Icon
-from gateway.config.kinds import MismatchError
+from gateway.config.keys import STATE_CLASSES
+from gateway.config.kinds import DeviceClass, Icon, MismatchError
 from gateway.presence.catalogue import Kind, KnownValue
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.overrides import ValueOptions

@@ -24,11 +24,13 @@ from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer, Reading
 from gateway.presence.availability import Availability
 from gateway.presence.homeassistant.announcements import Announcements
+from gateway.presence.homeassistant.declared_commands import declared_in, is_declaration
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.homeassistant.overrides import ValueOptions
-from gateway.presence.last_values import LastValues
+from gateway.presence.last_values import Declarations, LastValues
 from gateway.presence.latest import Latest
 from gateway.presence.numbers import PresenceNumbers
+from gateway.presence.pending_commands import PendingCommands
 from gateway.presence.publisher import (
     BEAT_S,
     DECODED_MAX,
@@ -68,12 +70,14 @@ class House:
         self.at = 0.0
         for name in devices:
             self.enter(name)
-        self.values = LastValues(values_max=64, characters_max=255)
+        declarations = Declarations(declared_in, is_declaration)
+        self.values = LastValues(values_max=64, characters_max=255, declarations=declarations)
         sessions = self.bench.engine.sessions
         topics = Topics("", gateway)
-        board = Availability(sessions, topics, lambda _peer: "udp0")
+        pending = PendingCommands(sessions)
+        board = Availability(sessions, topics, lambda _peer: "udp0", pending=pending)
         documents = DiscoveryDocuments(topics, "homeassistant", gateway, "1", options)
-        announcements = Announcements(documents, self.values.document)
+        announcements = Announcements(documents, self.values.document, pending.watch)
         self.saying = PresenceQueue(
             topics,
             RetainedLedgerFile(folder),

@@ -23,6 +23,7 @@ from gateway.config.home_assistant_classes import (
     STATE_CLASS_UNITS,
     UNIT_SPELLINGS,
 )
+from tests.support import home_assistant_commands as commands
 
 TOPIC = re.compile(
     r"(?P<component>\w+)/(?:(?P<node_id>[a-zA-Z0-9_-]+)/)?(?P<object_id>[a-zA-Z0-9_-]+)/config"
@@ -120,8 +121,11 @@ def _of_availability(holder: dict[str, Any]) -> Iterator[str]:
 
 def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
     platform = entity.get("platform", "")
-    if entity.keys() == {"platform"} and platform in OF_PLATFORM:
+    if entity.keys() == {"platform"} and platform in (*OF_PLATFORM, *commands.OF_PLATFORM):
         return  # it takes the entity back
+    if platform in commands.OF_PLATFORM:
+        yield from _of_command(platform, entity)
+        return
     yield from _members("it", entity, ENTITY_NEEDS, OF_PLATFORM.get(platform, set()))
     yield from _of_availability(entity)
     yield from _of_topic(entity.get("state_topic", ""))
@@ -131,6 +135,17 @@ def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
         yield from _of_sensor(entity)
     elif entity.get("device_class", "door") not in BINARY_CLASSES:
         yield f"{entity['device_class']} is no class of binary sensors"
+
+
+def _of_command(platform: str, entity: dict[str, Any]) -> Iterator[str]:
+    yield from _members("it", entity, commands.NEEDS[platform], commands.OF_PLATFORM[platform])
+    yield from _of_availability(entity)
+    for key in ("command_topic", "state_topic"):
+        if key in entity:
+            yield from _of_topic(entity[key])
+    if entity.get("entity_category", "config") not in commands.CATEGORIES:
+        yield "an entity category that is none"
+    yield from commands.of_command(entity)
 
 
 def _of_sensor(entity: dict[str, Any]) -> Iterator[str]:

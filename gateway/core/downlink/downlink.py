@@ -618,7 +618,7 @@ class Downlink:
         """What its publisher gave it, or else the operator gives what is on this topic."""
         if expiry_s is not None:
             return self.expiry_clock.begin(expiry_s, now)
-        within_s = self._topic_options.of(topic).deliver_within_s
+        within_s = self._topic_options.deliver_within_s(topic)
         return self.expiry_clock.begin(within_s, now) if within_s else None
 
     def _too_large(self, message: Message) -> Dropped | None:

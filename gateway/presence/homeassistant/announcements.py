@@ -10,18 +10,20 @@ keeps an entity until its key comes with the platform alone. So one announcement
 next one is without it.
 
 Limits: those of the catalogue; one entry for each device in each queue; `LOGGED_MAX` lines about
-what the operator has set and a value cannot have, each once.
+what the operator has set and a value or a command cannot have, each once; `TOPICS_MAX` topics on
+which a device declares commands (declared_commands.py).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
 from gateway.presence.documents import LedgerEntry, RetainedMessage
-from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.homeassistant.declared_commands import TOPICS_MAX, unknown_of
+from gateway.presence.homeassistant.discovery_documents import DeviceDocument, DiscoveryDocuments
 from gateway.presence.homeassistant.entities import Entry
 from gateway.presence.last_values import Received
 
@@ -30,14 +32,22 @@ LOGGED_MAX = 1000
 
 class Announcements:
     def __init__(
-        self, documents: DiscoveryDocuments, values_of: Callable[[ClientId], bytes]
+        self,
+        documents: DiscoveryDocuments,
+        values_of: Callable[[ClientId], bytes],
+        watch: Callable[[ClientId, Mapping[str, str]], None] = lambda *_: None,
     ) -> None:
-        """`values_of`: the document of a device's last values; empty without any."""
+        """`values_of`: the document of a device's last values; empty without any. `watch`: is told
+        the names of a device's commands, by their topics.
+        """
         self._documents = documents
         self._values_of = values_of
+        self._watch = watch
         self._catalogue = Catalogue()
         # Of each device: the platforms of its entities by their keys, as announced last.
         self._components: dict[ClientId, dict[str, str]] = {}
+        # The commands that it has declared itself, by topic.
+        self._declared: dict[ClientId, dict[str, tuple[str, ...]]] = {}
         self._logged: set[str] = set()
         self._to_log: list[str] = []
         self._announced: set[ClientId] = set()
@@ -66,6 +76,8 @@ class Announcements:
         if entry.client_id and topic == self._documents.topic_of(entry.client_id):
             self._catalogue.restore({entry.client_id: entry.values})
             self._components[entry.client_id] = dict(entry.components)
+            if entry.declared:
+                self._declared[entry.client_id] = dict(entry.declared)
 
     # From the connection
 
@@ -92,6 +104,8 @@ class Announcements:
         topics = self.topics_of(client_id)
         self._catalogue.forget(client_id)
         self._components.pop(client_id, None)
+        self._declared.pop(client_id, None)
+        self._watch(client_id, {})
         self._documents.forget(client_id)
         self._announced.discard(client_id)
         self._to_announce.pop(client_id, None)
@@ -103,6 +117,21 @@ class Announcements:
         client_id, topic, values, unknown = received
         is_other = self._catalogue.learn(client_id, topic, values, at, unknown)
         if is_other and client_id in self._announced:
+            self._to_announce[client_id] = None
+
+    def declare(self, client_id: ClientId, topic: str, names: Sequence[str]) -> None:
+        """A device says which commands it takes (declared_commands.py)."""
+        declared = self._declared.setdefault(client_id, {})
+        if declared.get(topic, ()) == names or (
+            topic not in declared and len(declared) >= TOPICS_MAX
+        ):
+            return
+        declared[topic] = tuple(names)
+        for name in unknown_of(names):
+            self._log_once(
+                f"{client_id}: {topic!r} declares {name!r}, which is no command known here"
+            )
+        if client_id in self._announced:
             self._to_announce[client_id] = None
 
     def publish(self, client_id: ClientId) -> None:
@@ -140,8 +169,10 @@ class Announcements:
 
     def _announcement(self, client_id: ClientId) -> RetainedMessage:
         documents, values = self._documents, self._catalogue.of(client_id)
-        device = documents.entries(client_id, values)
-        self._report(client_id, device.left_out)
+        declared = self._declared.get(client_id, {})
+        device = documents.entries(client_id, values, declared)
+        self._report(client_id, device)
+        self._watch(client_id, device.command_topics)
         entries: dict[str, Entry] = dict(device.entries)
         components = device.components
         for key, platform in self._components.get(client_id, {}).items():
@@ -156,6 +187,7 @@ class Announcements:
             client_id,
             values=tuple(values),
             components=tuple(components.items()),
+            declared=tuple(declared.items()),
         )
 
     def take_lines(self) -> list[str]:
@@ -163,12 +195,19 @@ class Announcements:
         lines, self._to_log = self._to_log, []
         return lines
 
-    def _report(self, client_id: ClientId, left_out: Iterable[tuple[str, str]]) -> None:
-        for name, why in left_out:
+    def _report(self, client_id: ClientId, device: DeviceDocument) -> None:
+        for name, why in device.left_out:
             line = f"{client_id}: {name!r} is announced without {why}"
-            if line not in self._logged and len(self._logged) < LOGGED_MAX:
-                self._logged.add(line)
-                self._to_log.append(f"{line}; see [[home_assistant_value]]")
+            self._log_once(f"{line}; see [[home_assistant_value]]")
+        for name, why in device.notes:
+            self._log_once(
+                f"{client_id}: the command {name!r}: {why}; see [[home_assistant_command]]"
+            )
+
+    def _log_once(self, line: str) -> None:
+        if line not in self._logged and len(self._logged) < LOGGED_MAX:
+            self._logged.add(line)
+            self._to_log.append(line)
 
     def next_values(self) -> RetainedMessage | None:
         while self._values_due:

@@ -21,6 +21,15 @@ from dataclasses import dataclass, field
 
 from gateway.presence.catalogue import KnownValue
 from gateway.presence.documents import as_json
+from gateway.presence.homeassistant.commands import (
+    CommandEntity,
+    CommandOptions,
+    commands_for,
+    entity_of_command,
+    label_of,
+    plain_label,
+)
+from gateway.presence.homeassistant.declared_commands import Declared, commands_of, is_declaration
 from gateway.presence.homeassistant.entities import Entity, Entry, entity_of
 from gateway.presence.homeassistant.overrides import ValueOptions
 from gateway.presence.standing import Standing
@@ -33,11 +42,14 @@ _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/conf
 @dataclass(frozen=True, slots=True)
 class DeviceDocument:
     """`components`: platform by key. `left_out`: by the value's name, why it is not as the operator
-    has set it.
+    has set it. `command_topics`: names of commands by their topics, as the device names these.
+    `notes`: by a command's name, what is wrong with it.
     """
 
     entries: Mapping[str, Entry]
     left_out: Sequence[tuple[str, str]] = ()
+    command_topics: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[tuple[str, str]] = ()
 
     @property
     def components(self) -> dict[str, str]:
@@ -57,6 +69,8 @@ class DiscoveryDocuments:
     value_options: Sequence[ValueOptions] = ()
     has_stats: bool = True
     page_url: str | None = None
+    command_options: Sequence[CommandOptions] = ()
+    topic_prefix: str = ""
     kept_ids: dict[str, str] = field(default_factory=dict)
 
     def topic_of(self, client_id: str) -> str:
@@ -79,13 +93,22 @@ class DiscoveryDocuments:
     def device(self, client_id: str, values: Iterable[KnownValue]) -> bytes:
         return self.document(client_id, self.entries(client_id, values).entries)
 
-    def entries(self, client_id: str, values: Iterable[KnownValue]) -> DeviceDocument:
-        """What a device has: an entity for each value that is not hidden, and two of its own."""
+    def entries(
+        self, client_id: str, values: Iterable[KnownValue], declared: Declared | None = None
+    ) -> DeviceDocument:
+        """What a device has: an entity for each command, one for each value that is not hidden nor
+        the state of a command, and two of its own, or three.
+        """
         device_id = self._device_id(client_id)
+        values, declared = list(values), declared or {}
+        commands, notes = self._commands(client_id, values, declared)
+        of_commands = {each for command in commands for each in command.shows}
         shown = [
             (known, options)
             for known in values
-            if (options := self._options(client_id, known)) is None or not options.hide
+            if ((options := self._options(client_id, known)) is None or not options.hide)
+            and (known.topic, known.name) not in of_commands
+            and not (known.topic in declared and is_declaration(known.name))
         ]
         labels = _labels(shown)
         entries: dict[str, Entry] = {}
@@ -115,7 +138,48 @@ class DiscoveryDocuments:
             state_topic=where,
             value_template=_member("last_seen"),
         )
-        return DeviceDocument(entries, left_out)
+        self._add_commands(entries, client_id, commands)
+        topics = {each.topic: each.command.name for each in commands}
+        return DeviceDocument(entries, left_out, topics, notes)
+
+    def _commands(
+        self, client_id: str, values: Sequence[KnownValue], declared: Declared
+    ) -> tuple[list[CommandEntity], list[tuple[str, str]]]:
+        """With what is wrong with them, by their names."""
+        values_topic = self.topics.values(client_id)
+        found: list[CommandEntity] = []
+        notes: list[tuple[str, str]] = []
+        for command in commands_for(client_id, self.command_options, commands_of(declared)):
+            entity = entity_of_command(command, client_id, values, values_topic, self.topic_prefix)
+            if entity is None:
+                notes.append((command.name, "the client id has + or #, so it makes no topic"))
+                continue
+            found.append(entity)
+            if entity.note is not None:
+                notes.append((command.name, entity.note))
+        return found, notes
+
+    def _add_commands(
+        self, entries: dict[str, Entry], client_id: str, commands: Sequence[CommandEntity]
+    ) -> None:
+        device_id = self._device_id(client_id)
+        labels = [plain_label(each.command) for each in commands]
+        for each in commands:
+            key = each.command.key
+            entries[key] = each.entry | {
+                "unique_id": f"{device_id}_{key}",
+                "name": label_of(each.command, labels),
+            }
+        if commands:
+            entries["waiting"] = self._of_gateway(
+                device_id,
+                "waiting",
+                platform="sensor",
+                name="Commands waiting",
+                state_class="measurement",
+                state_topic=self.topics.client(client_id),
+                value_template=_WAITING,
+            )
 
     def document(self, client_id: str, components: Mapping[str, Entry]) -> bytes:
         device_id = self._device_id(client_id)
@@ -275,6 +339,9 @@ _OF_STATS = (
 
 def _member(name: str) -> str:
     return f"{{{{ value_json.{name} if value_json is defined else 'None' }}}}"
+
+
+_WAITING = "{{ value_json.waiting | default(0) if value_json is defined else '' }}"
 
 
 def _labels(shown: Sequence[tuple[KnownValue, ValueOptions | None]]) -> list[str]:

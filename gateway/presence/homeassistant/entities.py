@@ -214,16 +214,22 @@ def _given(**members: object) -> Entry:
 LAST_STATE = "(this.state if this.state not in ['unknown', 'unavailable'] else 'None')"
 
 
-def _of_topic(known: KnownValue) -> str:
-    return f"(value_json | default({{}}, true)).get({literal(known.topic)}, {{}})"
+def value_in_document(topic: str, name: str) -> str:
+    """Of the device's last values."""
+    return f"value_json[{literal(topic)}][{literal(name)}]"
+
+
+def exists_in_document(topic: str, name: str) -> str:
+    of_topic = f"(value_json | default({{}}, true)).get({literal(topic)}, {{}})"
+    return f"{literal(name)} in {of_topic}"
 
 
 def _value(known: KnownValue) -> str:
-    return f"value_json[{literal(known.topic)}][{literal(known.name)}]"
+    return value_in_document(known.topic, known.name)
 
 
 def _exists(known: KnownValue) -> str:
-    return f"{literal(known.name)} in {_of_topic(known)}"
+    return exists_in_document(known.topic, known.name)
 
 
 def literal(text: str) -> str:
