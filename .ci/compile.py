@@ -82,6 +82,7 @@ MODULES = {
         "topic_trie",
         "values",
     ),
+    "core.access": ("gate", "rules"),
     "core.clients": (
         "admission",
         "client_table",

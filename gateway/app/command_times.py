@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gateway.config.patterns import matches
 from gateway.config.settings import HomeAssistantCommandSettings
 from gateway.presence.homeassistant.commands import CLIENT
-from gateway.presence.topics import matches
 
 
 def command_times(commands: Sequence[HomeAssistantCommandSettings]) -> Callable[[str], float]:

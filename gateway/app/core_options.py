@@ -12,6 +12,8 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from gateway.config.settings import Settings, TopicSettings
+from gateway.core.access.gate import AccessGate
+from gateway.core.access.rules import AccessRule, AccessRules, Action
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.discovery import DiscoveryOptions, SearchAnswer
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
@@ -68,6 +70,7 @@ def engine_options(
             subscriptions_max=limits.subscriptions_per_client_max,
             when_outbox_full=WhenOutboxFull(limits.outbox_when_full),
             queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
+            access=AccessGate(access_rules(settings)),
         ),
         admission=AdmissionOptions(
             **same_named(AdmissionOptions, *for_clients),
@@ -91,6 +94,26 @@ def engine_options(
         custody=custody_options(settings),
         saves=True,
     )
+
+
+def access_rules(settings: Settings) -> AccessRules | None:
+    """None without any: then all may do all."""
+    if not settings.access:
+        return None
+    rules = [
+        AccessRule(
+            filters=each.topics,
+            is_allowed=each.allow,
+            clients=each.clients,
+            identities=each.identities,
+            actions=[Action(action) for action in each.actions],
+            qos_max=each.qos_max,
+            may_retain=each.retain,
+            payload_bytes_max=each.payload_bytes_max,
+        )
+        for each in settings.access
+    ]
+    return AccessRules(rules, is_allowed=settings.security.access_default == "allow")
 
 
 def same_named(options: type[DataclassInstance], *tables: DataclassInstance) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from gateway.admin.metrics.lag import LagMeter
 from gateway.admin.snapshot import Snapshot
 from gateway.app.build_presence import PresenceParts, presence_publisher
 from gateway.app.build_watch import watch_of
-from gateway.app.core_options import engine_options
+from gateway.app.core_options import access_rules, engine_options
 from gateway.app.credentials import read_credentials
 from gateway.app.exit_codes import ExitCode
 from gateway.app.listeners import SensorLinks
@@ -66,7 +66,14 @@ from gateway.transports.broker.link import LASTS_S, BrokerLink
 from gateway.transports.clock import machine_now, now, pauses, unix_ms_at_zero
 from gateway.transports.errors import LinkError
 from gateway.transports.heartbeat import Heartbeat
-from gateway.transports.places import forwarders_within, host_of, is_same_host, nobody, nowhere
+from gateway.transports.places import (
+    forwarders_within,
+    host_of,
+    identities,
+    is_same_host,
+    nobody,
+    nowhere,
+)
 
 if TYPE_CHECKING:
     from gateway.admin.http.server import AdminServer
@@ -232,6 +239,8 @@ class _Parts:
             _configure_log(after, self.log_tail)
         if after.admission.listed != before.admission.listed:
             self.engine.operator.list_only(frozenset(after.admission.listed))
+        if (after.access, after.security) != (before.access, before.security):
+            self.shell.on_asked(self.engine.operator.use_access(access_rules(after)))
         if (
             self.admin is not None
             and new.credentials.admin_password != old.credentials.admin_password
@@ -454,6 +463,12 @@ def _snapshot(
 def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:
     """What only the links know of addresses."""
     options = replace(options, host_of=host_of)
+    options.session.access.identity_of = identities(
+        [
+            *(f"udp{number}" for number in range(len(settings.listeners))),
+            *(f"serial{number}" for number in range(len(settings.serial))),
+        ]
+    )
     forwarders = settings.forwarders
     if not forwarders.allow:
         options = replace(options, may_forward=nobody)

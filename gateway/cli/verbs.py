@@ -61,6 +61,11 @@ VERBS = (
         "tidegate forget greenhouse-7\n  tidegate forget greenhouse-7 --retained",
     ),
     Verb(
+        "access",
+        "say what a sensor may do by the rules of access, and why",
+        "tidegate access explain greenhouse-7 publish sensors/greenhouse-7/air",
+    ),
+    Verb(
         "topics",
         "list the topics: their ids, who registered them, who hears them",
         "tidegate topics --prefix sensors/",

@@ -60,6 +60,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
     _check_presence_clients(settings, gathering)
+    _check_access(settings, gathering)
     _check_home_assistant(settings, gathering)
     _check_devices(settings, gathering)
 
@@ -377,6 +378,16 @@ def _check_presence_clients(settings: Settings, gathering: Gathering) -> None:
             path = (*entry, "available_s")
             message = "expected none beside visitor = false, which is unavailable at once"
             gathering.add_problem(gathering.given[path].origin, path, message)
+
+
+def _check_access(settings: Settings, gathering: Gathering) -> None:
+    for index in range(len(settings.access)):
+        entry: KeyPath = ("access", index)
+        is_unclear = any(path is not None and path[:2] == entry for path in gathering.unclear)
+        if not settings.access[index].topics and not is_unclear:
+            origin = gathering.entries[("access",)][index]
+            message = 'expected topics, such as topics = ["sensors/{client}/#"]'
+            gathering.add_problem(origin, entry, message)
 
 
 def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:

@@ -25,10 +25,12 @@ from gateway.config.kinds import (
     Text,
     Texts,
     TopicFilter,
+    TopicFilters,
+    Words,
 )
 from gateway.config.schema import Key, Named, Repeated, Table
 from gateway.config.serial_ports import SerialPort
-from gateway.config.settings import KIB, MIB, NAME_LENGTH_MAX, NOWHERE
+from gateway.config.settings import ACCESS_ACTIONS, KIB, MIB, NAME_LENGTH_MAX, NOWHERE
 
 LISTENERS_MAX = 16
 LINES_MAX = 32
@@ -41,6 +43,9 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
+ACCESS_RULES_MAX = 10_000
+FILTERS_PER_RULE_MAX = 64
+NAMES_PER_RULE_MAX = 256
 HOSTS_MAX = 32
 LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
@@ -356,6 +361,36 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
 ))
 
+ACCESS = Table(
+    "access", "Who may publish, subscribe, receive and leave a will: the first entry that fits the "
+    "sensor, what it does and the topic decides, else security.access_default; without entries all "
+    "may do all; repeat the table for more",
+    settings=settings.AccessSettings, parts=(
+    Key("topics", TopicFilters(FILTERS_PER_RULE_MAX, TopicFilter(TOPIC_BYTES_MAX)),
+        "Topics as sensors name them; {client} and {identity} stand for the sensor's own",
+        default="must be given", example='["sensors/{client}/#"]', at_once=True),
+    Key("clients", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "Client ids; * stands for any text",
+        "every sensor", example='["greenhouse-*"]', at_once=True),
+    Key("identities", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "How the sensor is known: "
+        "anonymous@LISTENER, serial:PORT, forwarder:LINK/NODE; * stands for any text",
+        "every identity", example='["serial:*"]', at_once=True),
+    Key("actions", Words(len(ACCESS_ACTIONS), Choice(ACCESS_ACTIONS)), "What it does",
+        "whatever it does", example='["publish", "will"]', at_once=True),
+    Key("allow", Boolean(), "Whether it may", "entries that allow are the most", at_once=True),
+    Key("qos_max", Integer(0, 2), "A message of it with a higher QoS is refused",
+        "no other limit than the protocol's", at_once=True),
+    Key("retain", Boolean(), "Whether its messages may be retained", "as without entries",
+        at_once=True),
+    Key("payload_bytes_max", Integer(0, PAYLOAD_BYTES_MAX), "Its larger messages are refused",
+        default="limits.payload_bytes_max", example="64", at_once=True),
+))
+
+SECURITY = Table("security", "What holds where no rule says otherwise",
+                 settings=settings.SecuritySettings, parts=(
+    Key("access_default", Choice(("allow", "deny")), "What no entry of [[access]] fits",
+        "where there are entries, what was forgotten is closed", at_once=True),
+))
+
 ADMISSION = Table("admission", "Which new sensors may come in",
                   settings=settings.AdmissionSettings, parts=(
     Key("permit", Choice(("all", "listed")),
@@ -644,6 +679,8 @@ ROOT = Table(
         # In the file of `tidegate init` its keys are comments, and the table before it must know
         # none of their names: one that is uncommented alone is then a mistake that is found.
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
+        SECURITY,
+        Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,
         ADMISSION,

@@ -311,6 +311,24 @@ def is_control(letter: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Words(Several):
+    """Several of a few words, each once."""
+
+    each: Choice
+
+    @property
+    def range(self) -> str:
+        return f"of {self.each.range}"
+
+    @property
+    def expected(self) -> str:
+        return f"a list of {self.each.expected}"
+
+    def read_one(self, raw: object) -> str:
+        return self.each.read(raw)
+
+
+@dataclass(frozen=True, slots=True)
 class FilePath(Kind):
     @property
     def name(self) -> str:
@@ -351,6 +369,22 @@ class TopicFilter(Kind):
         if text is None or not is_filter(text):
             raise MismatchError(self.expected, raw)
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilters(Several):
+    each: TopicFilter
+
+    @property
+    def range(self) -> str:
+        return f"up to {self.count_max} topic filters, each of {self.each.range}"
+
+    @property
+    def expected(self) -> str:
+        return 'a list of topic filters such as ["sensors/+/door", "alarm/#"]'
+
+    def read_one(self, raw: object) -> str:
+        return self.each.read(raw)
 
 
 # Of Home Assistant. Its classes are in home_assistant_classes.py, which a start does without.

@@ -17,6 +17,7 @@ from gateway.config.gathering import Gathering
 from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
 from gateway.config.settings import (
+    AccessSettings,
     AdminSettings,
     AdmissionSettings,
     ClientSettings,
@@ -35,6 +36,7 @@ from gateway.config.settings import (
     PresenceClientSettings,
     PresenceSettings,
     QosMinusOneSettings,
+    SecuritySettings,
     SerialSettings,
     Settings,
     TopicSettings,
@@ -112,6 +114,7 @@ def _settings(gathering: Gathering) -> Settings:
     filters = len(gathering.entries.get(("topic",), []))
     patterns = len(gathering.entries.get(("presence_client",), []))
     devices = len(gathering.entries.get(("home_assistant_device",), []))
+    rules = len(gathering.entries.get(("access",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     commands = len(gathering.entries.get(("home_assistant_command",), []))
     clients = {
@@ -127,6 +130,8 @@ def _settings(gathering: Gathering) -> Settings:
         upstream=UpstreamSettings(**upstream),
         journal=JournalSettings(**tables[("journal",)]),
         topic=tuple(_topic(tables[("topic", index)]) for index in range(filters)),
+        access=tuple(_rule(tables[("access", index)]) for index in range(rules)),
+        security=SecuritySettings(**tables[("security",)]),
         predefined_topics=tables[("predefined_topics",)],
         clients=clients,
         qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
@@ -171,6 +176,11 @@ def _presence(given: dict[str, Any]) -> PresenceClientSettings:
 def _device(given: dict[str, Any]) -> HomeAssistantDeviceSettings:
     """The same."""
     return HomeAssistantDeviceSettings(**({"client": ""} | given))
+
+
+def _rule(given: dict[str, Any]) -> AccessSettings:
+    """Topics that are missing are a problem, which `cross_checks` reports."""
+    return AccessSettings(**({"topics": ()} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:

@@ -20,6 +20,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 NAME_LENGTH_MAX = 64
+ACCESS_ACTIONS = ("publish", "subscribe", "receive", "will", "qos_minus_one")
 
 
 class HostPort(NamedTuple):
@@ -165,6 +166,25 @@ class TopicSettings:
     qos0: Qos0 | None = None
     qos0_offline: Qos0Offline | None = None
     keep_until_ingested: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """A rule of access. The first that fits decides."""
+
+    topics: tuple[str, ...]
+    clients: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ACCESS_ACTIONS
+    allow: bool = True
+    qos_max: int = 2
+    retain: bool = True
+    payload_bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecuritySettings:
+    access_default: Literal["allow", "deny"] = "deny"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,6 +369,8 @@ class Settings:
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
     topic: tuple[TopicSettings, ...] = ()
+    access: tuple[AccessSettings, ...] = ()
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()

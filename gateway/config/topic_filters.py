@@ -1,4 +1,4 @@
-"""Topic filters as MQTT has them: which text is one, and which filter leaves another nothing. Pure.
+"""Topic filters as MQTT has them: which text is one, and what two have in common. Pure.
 
 The same rules as for what a sensor may subscribe to. `$share/...` is refused: it is a wish of
 subscribers, and matches no topic.
@@ -33,3 +33,21 @@ def covers(wide: str, narrow: str) -> bool:
         if level not in ("+", narrow_levels[depth]):
             return False
     return len(wide_levels) == len(narrow_levels)
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether there is a topic that both match (MQTT 5, 4.7)."""
+    first, second = one.split("/"), other.split("/")
+    for names, wild in ((first, second), (second, first)):
+        if names[0].startswith("$") and wild[0] in ("+", "#"):
+            return False  # 4.7.2
+    for depth in range(max(len(first), len(second))):
+        left = first[depth] if depth < len(first) else None
+        right = second[depth] if depth < len(second) else None
+        if left == "#" or right == "#":
+            return True  # "a/#" matches "a" as well
+        if left is None or right is None:
+            return False
+        if left != right and "+" not in (left, right):
+            return False
+    return True

@@ -27,6 +27,7 @@ class Reason(Enum):
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
     BAD_TOPIC = "bad_topic"
     RESERVED_TOPIC = "reserved_topic"
+    FORBIDDEN = "forbidden"
     BAD_FILTER = "bad_filter"
     PAYLOAD_TOO_LARGE = "payload_too_large"
     QOS_MINUS_ONE_OFF = "qos_minus_one_off"

@@ -158,6 +158,7 @@ class Engine:
             acceptor=self._acceptor,
             uplink=self.uplink,
             downlink=self.downlink,
+            access=options.session.access,
         )
         self._dispatcher = Dispatcher(
             options=options,

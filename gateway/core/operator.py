@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gateway.core.acceptor import Acceptor
+from gateway.core.access.gate import AccessGate
+from gateway.core.access.rules import AccessRules
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.events import Output
 from gateway.core.session.session import Session
@@ -28,12 +30,14 @@ class Operator:
         acceptor: Acceptor,
         uplink: Uplink,
         downlink: Downlink,
+        access: AccessGate,
     ) -> None:
         self.is_drain_paused = False
         self._sessions = sessions
         self._acceptor = acceptor
         self._uplink = uplink
         self._downlink = downlink
+        self._access = access
 
     def pause_drain(self, *, is_paused: bool) -> list[Output]:
         """Readings that wait on disk stay there, or go on to the broker."""
@@ -66,6 +70,13 @@ class Operator:
     def list_only(self, listed: frozenset[str]) -> None:
         """Another list of clients that may come in, in place of the configuration's."""
         self._acceptor.admission.list_only(listed)
+
+    def use_access(self, rules: AccessRules | None) -> list[Output]:
+        """Other rules of access. What a client has and may not have any more ends: subscriptions,
+        and its will.
+        """
+        self._access.rules = rules
+        return [output for session in self._sessions.values() for output in session.end_forbidden()]
 
     # For who looks
 

@@ -43,6 +43,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from gateway.config.patterns import matches
 from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId, State
 from gateway.core.values import Peer
@@ -57,7 +58,7 @@ from gateway.presence.standing import (
     standing_in,
     standing_of,
 )
-from gateway.presence.topics import Topics, matches
+from gateway.presence.topics import Topics
 
 if TYPE_CHECKING:
     from gateway.presence.pending_commands import PendingCommands

@@ -78,20 +78,3 @@ def is_announcement(topic: str) -> bool:
 def plain_name(text: str) -> str:
     """Of letters, digits, `_` and `-` alone: `a/b` is `a_2fb`; two texts never have the same."""
     return _NOT_PLAIN.sub(lambda one: "".join(f"_{byte:02x}" for byte in one[0].encode()), text)
-
-
-def matches(pattern: str, text: str) -> bool:
-    """`*` in the pattern stands for any text, also for none."""
-    first, *others = pattern.split(ANY)
-    if not others:
-        return text == pattern
-    last = others.pop()
-    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for part in others:
-        found = text.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True

@@ -38,6 +38,27 @@ def forwarders_within(networks: Sequence[Network]) -> Callable[[int, bytes], boo
     return may_forward
 
 
+def identities(link_names: Sequence[str]) -> Callable[[int, bytes], str]:
+    """How a peer is known by where it is: `anonymous@LINK`, `serial:LINK` or `forwarder:LINK/NODE`,
+    the node's id in hexadecimal digits. `link_names`: those of links as they are numbered.
+    """
+
+    def identity_of(link: int, address: bytes) -> str:
+        name = link_names[link] if 0 <= link < len(link_names) else ""
+        for size in (len(LINE_ADDRESS), IPV4_BYTES, IPV6_BYTES):
+            is_line = address.startswith(LINE_ADDRESS)
+            if is_line is not (size == len(LINE_ADDRESS)):
+                continue
+            if len(address) == size:
+                return f"serial:{name}" if is_line else f"anonymous@{name}"
+            behind = split(address, size)
+            if behind is not None:
+                return f"forwarder:{name}/{behind[1].hex()}"
+        return ""
+
+    return lru_cache(KNOWN_MAX)(identity_of)
+
+
 def nobody(_link: int, _address: bytes) -> bool:
     """For `forwarders.allow = false`."""
     return False

@@ -1,9 +1,11 @@
 """Which text is a topic filter, and which filter leaves a later one nothing to decide."""
 
 import pytest
+from hypothesis import given
 
 from gateway.config.kinds import MismatchError, TopicFilter
-from gateway.config.topic_filters import covers
+from gateway.config.topic_filters import covers, overlaps
+from tests.core import topics
 
 KIND = TopicFilter(100)
 
@@ -78,3 +80,10 @@ def test_a_filter_covers_what_matches_no_other_topics(wide: str, narrow: str) ->
 )
 def test_a_filter_that_leaves_a_topic_does_not_cover(wide: str, narrow: str) -> None:
     assert not covers(wide, narrow)
+
+
+@given(topics.filters, topics.filters)
+def test_two_filters_overlap_where_a_topic_matches_both(one: str, other: str) -> None:
+    assert overlaps(one, other) is any(
+        topics.matches(one, each) and topics.matches(other, each) for each in topics.EVERY_NAME_DEEP
+    )

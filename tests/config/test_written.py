@@ -40,6 +40,7 @@ SERIAL = block("#[[serial]]")
 VALUE = block("#[[home_assistant_value]]")
 CLIENT = block("#[[presence_client]]")
 DEVICE = block("#[[home_assistant_device]]")
+ACCESS = block("#[[access]]")
 COMMAND = block("#[[home_assistant_command]]")
 NEEDED = (
     dict.fromkeys(TOPIC, TOPIC[:3])
@@ -47,6 +48,7 @@ NEEDED = (
     | dict.fromkeys(VALUE, VALUE[:2])
     | dict.fromkeys(CLIENT, CLIENT[:3])
     | dict.fromkeys(DEVICE, DEVICE[:3])
+    | dict.fromkeys(ACCESS, ACCESS[:2])
     | dict.fromkeys(COMMAND, COMMAND[:4])
 )
 
@@ -69,15 +71,17 @@ def test_the_file_of_init_holds_every_key() -> None:
 
 
 def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() -> None:
+    # Of what is of use only together.
     incomplete = [
         TOPIC[0],
         TOPIC[1],
         SERIAL[0],
         VALUE[0],
+        ACCESS[0],
         *CLIENT[:2],
         *DEVICE[:2],
         *COMMAND[:3],
-    ]  # of what is of use only together
+    ]
     incomplete.append(LINES.index("#burst_bytes_max = 32"))
     for count in range(len(EXAMPLES) + 1):
         if count == 0 or EXAMPLES[count - 1] not in incomplete:
@@ -85,7 +89,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    tables = (TOPIC, SERIAL, VALUE, CLIENT, DEVICE, COMMAND)
+    tables = (TOPIC, SERIAL, VALUE, ACCESS, CLIENT, DEVICE, COMMAND)
     for number in (each for table in tables for each in table[1:]):
         assert complaints(with_uncommented({number}))
 

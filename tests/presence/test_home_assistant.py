@@ -21,7 +21,7 @@ from gateway.presence.homeassistant.discovery_documents import DiscoveryDocument
 from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
-from gateway.presence.topics import Topics, matches
+from gateway.presence.topics import Topics
 from tests.support.home_assistant import objections
 
 TOPICS = Topics("site-7/", "greenhouse")
@@ -351,24 +351,6 @@ def test_two_values_of_one_name_are_told_apart_by_their_topics() -> None:
     same = ValueOptions("a", label="Same"), ValueOptions("b", label="Same")
     components = announced(known("a"), known("b"), value_options=same)["components"]
     assert [each["name"] for each in components.values()][:2] == ["Same", "Same"]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text", "expected"),
-    [
-        ("tank", "tank", True),
-        ("tank", "tank-1", False),
-        ("tank-*", "tank-1", True),
-        ("*-tank", "a-tank", True),
-        ("a*b*c", "a-b-c", True),
-        ("a*b*c", "a-c", False),
-        ("a*a", "a", False),
-        ("*", "", True),
-        ("[a]*", "[a]1", True),
-    ],
-)
-def test_a_star_stands_for_any_text(pattern: str, text: str, expected: bool) -> None:
-    assert matches(pattern, text) is expected
 
 
 # Ids

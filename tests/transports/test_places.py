@@ -7,7 +7,14 @@ from ipaddress import ip_network
 import pytest
 
 from gateway.core.addresses import address_behind
-from gateway.transports.places import forwarders_within, host_of, is_same_host, nobody, nowhere
+from gateway.transports.places import (
+    forwarders_within,
+    host_of,
+    identities,
+    is_same_host,
+    nobody,
+    nowhere,
+)
 from gateway.transports.socket_address import LINE_ADDRESS, address_of
 
 
@@ -73,3 +80,20 @@ def test_all_nodes_on_a_line_are_at_one_place(node_octets: int) -> None:
     assert is_same_host(node, address_behind(LINE_ADDRESS, b"\x02\x03"))
     for host in ("10.0.0.7", "2001:db8::7"):
         assert not is_same_host(address_of(host, 1883), node)
+
+
+@pytest.mark.parametrize(
+    ("link", "address", "identity"),
+    [
+        (0, address_of("10.0.0.7", 1883), "anonymous@udp0"),
+        (0, address_of("2001:db8::7", 1883), "anonymous@udp0"),
+        (0, address_behind(address_of("10.0.0.7", 1883), b"\x0a\x1b"), "forwarder:udp0/0a1b"),
+        (0, address_behind(address_of("2001:db8::7", 1883), b"\x07"), "forwarder:udp0/07"),
+        (1, LINE_ADDRESS, "serial:serial0"),
+        (1, address_behind(LINE_ADDRESS, b"\x07"), "forwarder:serial0/07"),
+        (2, LINE_ADDRESS, "serial:"),
+        (0, b"", ""),
+    ],
+)
+def test_a_peer_is_known_by_where_it_is(link: int, address: bytes, identity: str) -> None:
+    assert identities(["udp0", "serial0"])(link, address) == identity

@@ -24,6 +24,8 @@ AT_ONCE: frozenset[tuple[str, str]] = frozenset(
     for key in table.keys
     if key.at_once
 )
+# Lists of tables, each as a whole.
+LISTS_AT_ONCE = ("access",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ def _by_path(configuration: Configuration) -> dict[KeyPath, Entry]:
 
 def is_at_once(path: KeyPath, before: Settings, after: Settings) -> bool:
     """A password is never sent to another broker than the one that it was meant for."""
+    if path[0] in LISTS_AT_ONCE:
+        return True
     return path in AT_ONCE and (path[0] != "upstream" or _is_same_broker(before, after))
 
 
@@ -76,9 +80,15 @@ def in_force(before: Configuration, after: Configuration) -> Configuration:
         value = getattr(getattr(new, table), key)
         changed = replace(getattr(settings, table), **{key: value})
         settings = replace(settings, **{table: changed})
+    for name in LISTS_AT_ONCE:
+        settings = replace(settings, **{name: getattr(new, name)})
     at_once = {dotted(path) for path in paths}
-    origins = {key: origin for key, origin in before.origins.items() if key not in at_once}
-    origins |= {key: origin for key, origin in after.origins.items() if key in at_once}
+
+    def is_new(key: str) -> bool:
+        return key in at_once or key.partition(".")[0] in LISTS_AT_ONCE
+
+    origins = {key: origin for key, origin in before.origins.items() if not is_new(key)}
+    origins |= {key: origin for key, origin in after.origins.items() if is_new(key)}
     return Configuration(settings, after.warnings, origins)
 
 

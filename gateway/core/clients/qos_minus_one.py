@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.core.access.rules import QOS_MINUS_ONE
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped
 from gateway.core.session.options import PredefinedTopics, SessionOptions
@@ -61,6 +62,16 @@ class QosMinusOne:
             return Dropped(
                 reason=Reason.PAYLOAD_TOO_LARGE, client_id=client_id, detail=detail, peer=peer
             )
+        if self._session_rules.access.refuses_message(
+            client_id or NOBODY,
+            peer,
+            QOS_MINUS_ONE,
+            topic,
+            qos=0,
+            payload_bytes=len(payload),
+            retain=frame.retain,
+        ):
+            return Dropped(reason=Reason.FORBIDDEN, client_id=client_id, detail=topic, peer=peer)
         return Reading(
             client_id=client_id or NOBODY,
             topic=topic,

@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 
+from gateway.core.access.rules import RECEIVE
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.contests import client_of, former_name
 from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
 from gateway.core.downlink.retained import KeepResult, Retained
-from gateway.core.downlink.subscriptions import SubscriptionChange, Subscriptions
+from gateway.core.downlink.subscriptions import Matches, SubscriptionChange, Subscriptions
 from gateway.core.downlink.write_behind import WriteBehind
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
@@ -199,7 +200,11 @@ class Downlink:
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         answer += session.topic_told(now)
         self._welcome(asked.client_id, asked.topic_filter, now)
-        retained = self.retained.matching(asked.topic_filter, asked.qos, now)
+        retained = [
+            message
+            for message in self.retained.matching(asked.topic_filter, asked.qos, now)
+            if not self._is_forbidden(asked.client_id, message.topic)
+        ]
         answer += self._join_former(session, asked, retained, now)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Output] = []
@@ -414,9 +419,20 @@ class Downlink:
 
     # Messages
 
+    def _matching(self, topic: str) -> Matches:
+        """Who hears it, and may."""
+        matches = self.subscriptions.matching(topic)
+        if self._options.access.rules is None:
+            return matches
+        return [each for each in matches if not self._is_forbidden(each[0], topic)]
+
+    def _is_forbidden(self, client_id: ClientId, topic: str) -> bool:
+        peer = self._session(client_id).peer
+        return self._options.access.refuses(client_of(client_id), peer, RECEIVE, topic)
+
     def _deliver(self, message: Message, now: float) -> list[Output]:
         """A live publication at QoS 0, to everyone once."""
-        matches = self.subscriptions.matching(message.topic)
+        matches = self._matching(message.topic)
         if not matches:
             return []
         too_large = self._too_large(message)
@@ -452,7 +468,7 @@ class Downlink:
     def _deliver_surely(self, publication: Publication, now: float) -> list[Output]:
         """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
         message = publication.message
-        matches = self.subscriptions.matching(message.topic)
+        matches = self._matching(message.topic)
         if not matches:
             return []
         too_large = self._too_large(message)
@@ -551,7 +567,7 @@ class Downlink:
         if had_at == 2:
             return []
         message = publication.message
-        matches = [each for each in self.subscriptions.matching(message.topic) if each[1] > had_at]
+        matches = [each for each in self._matching(message.topic) if each[1] > had_at]
         too_large = self._too_large(message)
         if matches and too_large is not None:
             return [too_large]

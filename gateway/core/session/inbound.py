@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gateway.core.access.rules import PUBLISH, RECEIVE
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, RecordRelease, ReleaseRecorded, Send
 from gateway.core.events import Output
@@ -88,6 +89,17 @@ class Inbound:
             code = ReturnCode.NOT_SUPPORTED
             return _refusal(frame, client_id, peer, code, Reason.PAYLOAD_TOO_LARGE)
         qos, message_id = frame.qos, frame.message_id
+        access = self._options.access
+        if access.rules is not None and access.refuses_message(
+            client_id,
+            peer,
+            PUBLISH,
+            topic,
+            qos=qos,
+            payload_bytes=len(payload),
+            retain=frame.retain,
+        ):
+            return _refusal(frame, client_id, peer, ReturnCode.NOT_SUPPORTED, Reason.FORBIDDEN)
         reading = Reading(
             client_id=client_id,
             topic=topic,
@@ -120,6 +132,10 @@ class Inbound:
             refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
             detail = f"REGISTER of {frame.topic_name[:64]!r}"
             return [Dropped(Reason.BAD_TOPIC, client_id, detail), Send(peer, refused)]
+        access = self._options.access
+        if all(access.refuses(client_id, peer, each, name) for each in (PUBLISH, RECEIVE)):
+            refused = Regack(0, frame.message_id, ReturnCode.NOT_SUPPORTED)
+            return [Dropped(Reason.FORBIDDEN, client_id, name), Send(peer, refused)]
         topic_id = self._topics.register(name)
         if topic_id is None:
             full = Regack(0, frame.message_id, ReturnCode.CONGESTION)

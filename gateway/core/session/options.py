@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from gateway.core.access.gate import AccessGate
+
 # Keep-alive and sleep are supervised with a tolerance (1.2, 7.2).
 TOLERANCE_UP_TO_A_MINUTE = 1.5
 TOLERANCE_ABOVE = 1.1
@@ -36,6 +38,7 @@ class SessionOptions:
     payload_bytes_max: int = 1024
     topic_bytes_max: int = 512
     egress_bytes_per_s_max: int = 0  # towards one client; 0 for no limit
+    access: AccessGate = field(default_factory=AccessGate)
 
     @property
     def patience_s(self) -> float:

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from gateway.core.access.rules import SUBSCRIBE, WILL
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import DeliverySaved, Dropped, Send
+from gateway.core.effects import DeliverySaved, Dropped, Save, Send
 from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
@@ -28,7 +29,12 @@ from gateway.core.session.lifecycle import PROVEN_AFTER_S, SessionLifecycle
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.topic_names import text
 from gateway.core.session.will import return_code
-from gateway.core.state_records import Exchanges, State, SubscriptionRecord
+from gateway.core.state_records import (
+    Exchanges,
+    State,
+    SubscriptionDeleted,
+    SubscriptionRecord,
+)
 from gateway.core.values import Message, Peer, Publication, Reading, SubscribeTo
 from gateway.frames import (
     Connack,
@@ -229,6 +235,25 @@ class Session(SessionLifecycle):
         """The subscription ended without the client: the broker refuses it from now on."""
         self._subscribing.forget(topic_filter)
 
+    def end_forbidden(self) -> list[Output]:
+        """What the client has and may not have by the rules of access, which are others now."""
+        access = self._options.access
+        effects: list[Output] = []
+        for each in list(self._subscribing.filters):
+            if access.refuses(self.client_id, self.peer, SUBSCRIBE, each):
+                self.unsubscribed(each)
+                effects += [
+                    Dropped(Reason.FORBIDDEN, self.client_id, f"subscription to {each!r}"),
+                    Save(SubscriptionDeleted(self.client_id, each)),
+                    UnsubscribeFrom(self.client_id, each),
+                ]
+        will = self.will
+        if will is not None and access.refuses(self.client_id, self.peer, WILL, will.topic):
+            self._open_will_handshake().will = None
+            effects.append(Dropped(Reason.FORBIDDEN, self.client_id, f"will on {will.topic!r}"))
+            effects += self._changed_row()
+        return effects
+
     @property
     def is_blank(self) -> bool:
         """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
@@ -305,7 +330,7 @@ class Session(SessionLifecycle):
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Output]:
         """A copy gets the same answer: that one was lost."""
-        refused = self._open_will_handshake().receive_topic(frame)
+        refused = self._open_will_handshake().receive_topic(frame, self.client_id, self.peer)
         if refused is not None:
             return self._refuse(refused)
         if not frame.topic:
@@ -413,7 +438,9 @@ class Session(SessionLifecycle):
         return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Output]:
-        return self._answer_update(self._open_will_handshake().update_topic(frame), WillTopicResp)
+        handshake = self._open_will_handshake()
+        refused = handshake.update_topic(frame, self.client_id, self.peer)
+        return self._answer_update(refused, WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Output]:
         return self._answer_update(self._open_will_handshake().update_message(frame), WillMsgResp)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gateway.core.access.rules import SUBSCRIBE
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Save, Send
 from gateway.core.events import Output, UnsubscribeFrom
@@ -61,7 +62,7 @@ class Subscribing(QosTable):
             wish = self._wishes[frame.message_id]
             wish.is_awaited = _is_copy(frame, wanted, wish)
             return [Dropped(Reason.REPEATED, client_id, "SUBSCRIBE")]
-        objection = self._objection(frame, wanted)
+        objection = self._objection(frame, wanted, client_id, peer)
         if objection is not None:
             code, reason = objection
             refusal = Suback(_echoed_id(frame), frame.message_id, code, max(frame.qos, 0))
@@ -206,7 +207,9 @@ class Subscribing(QosTable):
         number = int.from_bytes(frame.topic, "big")
         return self._topics.topic_of(number, frame.topic_id_type)
 
-    def _objection(self, frame: Subscribe, wanted: str | None) -> tuple[ReturnCode, Reason] | None:
+    def _objection(
+        self, frame: Subscribe, wanted: str | None, client_id: ClientId, peer: Peer
+    ) -> tuple[ReturnCode, Reason] | None:
         kind = frame.topic_id_type
         if kind is TopicIdType.RESERVED or frame.qos < 0:
             return ReturnCode.NOT_SUPPORTED, Reason.NOT_SUPPORTED
@@ -214,6 +217,8 @@ class Subscribing(QosTable):
             return ReturnCode.NOT_SUPPORTED, Reason.BAD_FILTER
         if wanted is None:
             return ReturnCode.INVALID_TOPIC_ID, Reason.UNKNOWN_TOPIC_ID
+        if self._options.access.refuses(client_id, peer, SUBSCRIBE, wanted):
+            return ReturnCode.NOT_SUPPORTED, Reason.FORBIDDEN
         used = len(self) + len(self._wishes or ())
         if wanted not in self and used >= self._options.subscriptions_max:
             return ReturnCode.CONGESTION, Reason.SUBSCRIPTIONS_FULL

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gateway.core.access.rules import WILL
 from gateway.core.drop_reasons import Reason
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.topic_names import topic_name
 from gateway.core.state_records import ClientId, WillRecord
-from gateway.core.values import Reading
+from gateway.core.values import Peer, Reading
 from gateway.frames import ReturnCode, WillMsg, WillMsgUpd, WillTopic, WillTopicUpd
 
 
@@ -63,7 +64,7 @@ class WillHandshake:
     def is_named(self) -> bool:
         return self._named is not None
 
-    def receive_topic(self, frame: WillTopic) -> Reason | None:
+    def receive_topic(self, frame: WillTopic, client_id: ClientId, peer: Peer) -> Reason | None:
         """A copy names the same; an empty one deletes what is stored."""
         if not frame.topic:
             self.will = None
@@ -71,6 +72,8 @@ class WillHandshake:
         named = named_by(frame, self._options)
         if isinstance(named, Reason):
             return named
+        if _is_forbidden(named, client_id, peer, self._options):
+            return Reason.FORBIDDEN
         self._named = named
         return None
 
@@ -86,11 +89,14 @@ class WillHandshake:
 
     # Later
 
-    def update_topic(self, frame: WillTopicUpd) -> Reason | None:
+    def update_topic(self, frame: WillTopicUpd, client_id: ClientId, peer: Peer) -> Reason | None:
         if not frame.topic:
             self.will = None
             return None
-        return self._take(with_topic_of(self.will, frame, self._options))
+        changed = with_topic_of(self.will, frame, self._options)
+        if isinstance(changed, Will) and _is_forbidden(changed, client_id, peer, self._options):
+            return Reason.FORBIDDEN
+        return self._take(changed)
 
     def update_message(self, frame: WillMsgUpd) -> Reason | None:
         return self._take(with_message_of(self.will, frame, self._options))
@@ -110,6 +116,13 @@ def named_by(frame: WillTopic | WillTopicUpd, options: SessionOptions) -> Will |
     if topic is None:
         return Reason.BAD_TOPIC
     return Will(topic=topic, payload=b"", qos=frame.qos, retain=frame.retain)
+
+
+def _is_forbidden(will: Will, client_id: ClientId, peer: Peer, options: SessionOptions) -> bool:
+    """Its message is not counted: it comes when the topic is agreed on."""
+    return options.access.refuses_message(
+        client_id, peer, WILL, will.topic, qos=will.qos, payload_bytes=0, retain=will.retain
+    )
 
 
 def with_topic_of(will: Will | None, frame: WillTopicUpd, options: SessionOptions) -> Will | Reason:

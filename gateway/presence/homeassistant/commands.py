@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gateway.config.patterns import matches
 from gateway.config.topic_filters import covers
 from gateway.presence.catalogue import KnownValue
 from gateway.presence.homeassistant.entities import (
@@ -30,7 +31,7 @@ from gateway.presence.homeassistant.entities import (
     literal,
     value_in_document,
 )
-from gateway.presence.topics import NO_CONNECTION, matches, plain_name
+from gateway.presence.topics import NO_CONNECTION, plain_name
 
 CLIENT = "{client}"
 VALUE = "{value}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.config.home_assistant_rules import is_binary_class, is_numeric_class, is_sensor_class
+from gateway.config.patterns import matches
 from gateway.config.topic_filters import covers
-from gateway.presence.topics import matches
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from gateway.app.service.reload import changes, in_force, is_at_once
 from gateway.config import Configuration, load
 from gateway.config.reference import reference
 from gateway.config.spelling import dotted
-from gateway.frames import Connack, Connect, ReturnCode, decode, encode
+from gateway.frames import Connack, Connect, Regack, Register, ReturnCode, decode, encode
 from gateway.host.supervisor import how_to
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
@@ -25,6 +25,7 @@ from tests.app.service.systemd_socket import SystemdSocket
 from tests.cli.tidegate import environment_with
 
 NOWHERE = "mqtt://127.0.0.1:1"
+PATIENCE_S = 60.0
 
 
 def configured(folder: Path, text: str) -> Configuration:
@@ -147,6 +148,32 @@ def test_a_sensor_that_was_added_to_the_list_comes_in(tmp_path: Path) -> None:
         assert answer_to_connect(gateway.port, b"well") == ReturnCode.ACCEPTED
 
 
+def test_other_rules_of_access_count_at_once_and_end_what_they_forbid(tmp_path: Path) -> None:
+    lines = '[[access]]\ntopics = ["s/{client}/#"]\n'
+    with (
+        GatewayProcess(tmp_path, NOWHERE, lines) as gateway,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tank,
+    ):
+        tank.settimeout(PATIENCE_S)
+        tank.connect(("127.0.0.1", gateway.port))
+
+        def code(frame: Connect | Register) -> int:
+            tank.send(encode(frame))
+            answer = decode(tank.recv(100))
+            assert isinstance(answer, Connack | Regack)
+            return answer.return_code
+
+        assert code(Connect(b"tank", 60)) == ReturnCode.ACCEPTED
+        forbidden = Register(0, 2, b"s/well/t")
+        assert code(Register(0, 1, b"s/tank/t")) == ReturnCode.ACCEPTED
+        assert code(forbidden) == ReturnCode.NOT_SUPPORTED
+        gateway.wait_for_log(r"forbidden.*add an entry to \[\[access\]\]")
+        edit(gateway, '"s/{client}/#"', '"s/+/#"')
+        hang_up(gateway)
+        gateway.wait_for_log(r'in force now: access.0.topics = \["s/\+/#"\]')
+        assert code(forbidden) == ReturnCode.ACCEPTED, "without another CONNECT"
+
+
 def test_a_password_is_not_told_to_another_broker(tmp_path: Path) -> None:
     before = configured(tmp_path, '[upstream]\nurl = "mqtt://a"\nusername = "u"\n')
     after = configured(tmp_path, '[upstream]\nurl = "mqtt://b"\nusername = "v"\n')
@@ -167,6 +194,17 @@ ca_file = "{word}"
 cert_file = "{word}"
 key_file = "{word}"
 keep_alive_s = {number}
+[security]
+access_default = "{access}"
+[[access]]
+topics = ["{word}"]
+clients = ["{word}"]
+identities = ["{word}"]
+actions = ["{action}"]
+allow = {allow}
+qos_max = {number}
+retain = {allow}
+payload_bytes_max = {number}
 [admission]
 listed = ["{word}"]
 [admin]
@@ -178,14 +216,13 @@ format = "{form}"
 
 
 def test_what_counts_at_once_is_what_the_document_says(tmp_path: Path) -> None:
-    texts = ("a", 1, "info", "text"), ("b", 2, "debug", "json")
-    before, after = (
-        configured(
-            tmp_path,
-            EVERY_KEY_THAT_COUNTS.format(word=word, number=number, level=level, form=form),
-        )
-        for word, number, level, form in texts
-    )
+    texts = (
+        {"word": "a", "number": 1, "level": "info", "form": "text", "access": "allow",
+         "action": "will", "allow": "true"},
+        {"word": "b", "number": 2, "level": "debug", "form": "json", "access": "deny",
+         "action": "publish", "allow": "false"},
+    )  # fmt: skip
+    before, after = (configured(tmp_path, EVERY_KEY_THAT_COUNTS.format(**each)) for each in texts)
     documented = {
         key[1]
         for key in re.finditer(
@@ -193,7 +230,7 @@ def test_what_counts_at_once_is_what_the_document_says(tmp_path: Path) -> None:
         )
         if "takes effect: at a reload" in key[2]
     }
-    found = {dotted(change.path): change for change in changes(before, after)}
+    found = {dotted(change.path).replace(".0.", "."): change for change in changes(before, after)}
     assert set(found) == documented | {"upstream.keep_alive_s"}
     left = {dotted(change.path) for change in changes(in_force(before, after), after)}
     assert left == {"upstream.keep_alive_s"}
