@@ -10,11 +10,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from websockets.sync.client import ClientConnection, connect
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
 
 TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.05
@@ -79,6 +80,8 @@ class Api:
 
     def _connected(self) -> ClientConnection:
         if self._socket is None:
+            from websockets.sync.client import connect  # not there on 32-bit machines
+
             url = self.url.replace("http:", "ws:", 1) + "/api/websocket"
             self._socket = self._open.enter_context(connect(url, max_size=MESSAGE_BYTES_MAX))
             self._socket.recv(TIMEOUT_S)  # it asks for what follows

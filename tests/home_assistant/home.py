@@ -12,10 +12,11 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.error import URLError
 
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
@@ -85,13 +86,16 @@ SLOW = ("Timed out waiting for final writes", "Updating state for", "No ACK from
 class Home:
     """Inside the `with` it runs and has the MQTT integration; its folder is removed at the end."""
 
-    def __init__(self, broker: Mosquitto, name: str = "home") -> None:
+    def __init__(self, broker: Mosquitto) -> None:
         self._broker = broker
-        self._folder = root() / "srv" / "homes" / f"{name}-{os.getpid()}"
+        homes = root() / "srv" / "homes"
+        homes.mkdir(exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(dir=homes))
         self.log_path = self._folder / "log"
         self._log_begin = 0
         self._port = free_tcp_port()
         self.api = Api(f"http://127.0.0.1:{self._port}")
+        self.tokens: dict[str, Any] = {}  # of its user, as a browser gets them
         self._running = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -100,6 +104,7 @@ class Home:
         own.mkdir(parents=True)
         (own / "manifest.json").write_text(MANIFEST)
         (own / "__init__.py").write_text(COMPILE_STATISTICS)
+        (own / "services.yaml").write_text("now: {}\n")
         (self._folder / "configuration.yaml").write_text(CONFIGURATION.format(port=self._port))
         try:
             self.start()
@@ -174,7 +179,8 @@ class Home:
         here = f"{api.url}/"
         code = api.http("/api/onboarding/users", {"client_id": here, **person})["auth_code"]
         wanted = {"grant_type": "authorization_code", "code": code, "client_id": here}
-        api.token = api.http("/auth/token", wanted, form=True)["access_token"]
+        self.tokens = api.http("/auth/token", wanted, form=True)
+        api.token = self.tokens["access_token"]
         api.http("/api/onboarding/core_config", {})
         api.http("/api/onboarding/analytics", {})
         api.http("/api/onboarding/integration", {"client_id": here, "redirect_uri": here})

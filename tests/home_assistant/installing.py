@@ -6,12 +6,14 @@ It needs Python 3.13.2, which Debian 12 does not have. The folder is build/home,
 $TIDEGATE_HOME names; what is in it is kept, so a second run has nothing to do. Needs root and
 debootstrap, as tests/fresh does. Exit code 69 where it cannot be done.
 
-Only wheels are installed, so that no compiler is needed. `lru-dict` 1.3.0, which Home Assistant
-2026.2 asks for, has none for Python 3.13: the next version is taken, whose interface is the same.
+Wheels are installed where there are some, so that no compiler is needed. `lru-dict` 1.3.0, which
+Home Assistant 2026.2 asks for, has none for Python 3.13: the next version is taken, whose interface
+is the same.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -30,8 +32,19 @@ from tests.support.debian_folder import (
 )
 
 VERSION = "2026.2.3"
-# What its integrations `mqtt` and `frontend` need; it would fetch them at its first start.
-FOR_INTEGRATIONS = ("paho-mqtt==2.1.0", "home-assistant-frontend==20260128.6")
+# What its integrations `mqtt` and `frontend` need; it would fetch them at its first start. The last
+# five are of integrations that it imports when a browser asks which actions there are.
+FOR_INTEGRATIONS = (
+    "paho-mqtt==2.1.0",
+    "home-assistant-frontend==20260128.6",
+    "hassil==3.5.0",
+    "home-assistant-intents==2026.1.28",
+    "mutagen==1.47.0",
+    "PyTurboJPEG==1.8.0",
+    "ha-ffmpeg==3.2.2",
+)
+# Imported then, too, and never called: the next versions, which have a wheel for Python 3.13.
+ONLY_IMPORTED = ("pymicro-vad==2.1.0", "pyspeex-noise==2.0.1")
 RELEASE = "trixie"
 PACKAGES = ("python3", "python3-venv", "ca-certificates")
 UNAVAILABLE = 69
@@ -46,7 +59,8 @@ for line in requires("homeassistant"):
     print("lru-dict" if line.startswith("lru-dict") else line)
 END
 grep -v '^lru-dict' lib/python3*/site-packages/homeassistant/package_constraints.txt >limits.txt
-bin/pip install -q --only-binary :all: -r needs.txt -c limits.txt {" ".join(FOR_INTEGRATIONS)}
+bin/pip install -q --prefer-binary -r needs.txt -c limits.txt {" ".join(FOR_INTEGRATIONS)}
+bin/pip install -q --only-binary :all: {" ".join(ONLY_IMPORTED)}
 """
 
 
@@ -67,6 +81,8 @@ def why_not_there() -> str | None:
     """Why there is no Home Assistant to test with, or None."""
     if why := why_not():
         return f"Home Assistant runs in a folder, and {why}"
+    if importlib.util.find_spec("websockets") is None:
+        return "websockets is not installed (64-bit machines only): make setup"
     return None if is_installed() else "Home Assistant is not installed: make home-test"
 
 

@@ -31,7 +31,13 @@ class Gateway(GatewayProcess):
     """One of several at a broker, so it has a name of its own."""
 
     def __init__(
-        self, folder: Path, broker: Mosquitto, config: str = ENABLED, user: str | None = None
+        self,
+        folder: Path,
+        broker: Mosquitto,
+        config: str = ENABLED,
+        *,
+        user: str | None = None,
+        name: str | None = None,
     ) -> None:
         password = folder / "password"
         password.write_text(PASSWORD)
@@ -39,7 +45,7 @@ class Gateway(GatewayProcess):
         own = f'listen = "127.0.0.1:{free_tcp_port()}"\npassword_file = "password"'
         super().__init__(folder, broker.url, f"{config}\n[admin]\n{own}\n")
         self.name = ""
-        self.named(f"gw{next(_numbers)}")
+        self.named(name or f"gw{next(_numbers)}")
         if user is not None:
             text = self.config_path.read_text()
             self.config_path.write_text(
@@ -82,10 +88,15 @@ class Gateway(GatewayProcess):
 
 @contextmanager
 def gateway(
-    folder: Path, broker: Mosquitto, config: str = ENABLED, user: str | None = None
+    folder: Path,
+    broker: Mosquitto,
+    config: str = ENABLED,
+    *,
+    user: str | None = None,
+    name: str | None = None,
 ) -> Iterator[Gateway]:
     folder.mkdir(exist_ok=True)
-    with Gateway(folder, broker, config, user) as running:
+    with Gateway(folder, broker, config, user=user, name=name) as running:
         yield running
 
 

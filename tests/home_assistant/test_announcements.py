@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -214,9 +216,18 @@ def attributes(home: Home, device: str, name: str) -> dict[str, str]:
 # Units
 
 
+@contextmanager
+def forgotten_afterwards(gateway: Gateway, client_id: str) -> Iterator[None]:
+    """Home Assistant complains of its statistics as long as the device is there."""
+    try:
+        yield
+    finally:
+        gateway.forget(client_id)
+
+
 @pytest.mark.xfail(strict=True, raises=AssertionError, reason="its state class comes too early")
 def test_a_unit_that_is_set_later_leaves_statistics_whole(home: Home, serving: Gateway) -> None:
-    with sensor(serving) as tank:
+    with sensor(serving) as tank, forgotten_afterwards(serving, tank.client_id):
         tank.connect()
         tank.publish("site/tank", {"pressure": 1000})
         home.api.shows(tank.client_id, Pressure="1000")
@@ -235,7 +246,7 @@ def test_a_unit_that_is_set_later_leaves_statistics_whole(home: Home, serving: G
 
 @pytest.mark.xfail(strict=True, raises=AssertionError, reason="its state class comes too early")
 def test_a_unit_that_comes_later_leaves_statistics_whole(home: Home, serving: Gateway) -> None:
-    with sensor(serving) as tank:
+    with sensor(serving) as tank, forgotten_afterwards(serving, tank.client_id):
         tank.connect()
         tank.publish("site/tank", senml({"n": "level", "v": 1}))
         home.api.shows(tank.client_id, Level="1")

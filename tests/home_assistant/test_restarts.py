@@ -26,6 +26,7 @@ OF_THE_BROKER = (
     "Disconnected from MQTT server",
     "Failed to connect to MQTT server",
     "Error returned from MQTT server: The connection was lost",
+    "Error talking to MQTT: The client is not currently connected",
 )
 
 
