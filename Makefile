@@ -25,7 +25,7 @@ COMPILED_TESTS = $(addprefix tests/,frames packets core storage/journal transpor
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel home-assistant-app deb deb-all deb-test fresh-test release clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel home-assistant-app deb deb-all deb-test fresh-test home-test release clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -109,6 +109,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs --json build/bench/json)
 
 soak: setup ## the long tests, and bare machines: some hours
+	@$(if $(ARGS),,$(BIN)/python -m tests.home_assistant.installing || [[ $$? == 69 ]]) # its tests are skipped then
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
@@ -124,6 +125,12 @@ brokers-test: setup ## one suite at each MQTT 5 broker that can be installed, in
 # With ARGS some machines, or shorter: make fresh-test ARGS="--quick debian-12-user"; ARGS=--list lists them.
 fresh-test: setup ## README's commands on bare machines, into docs/machines.md; two hours and more
 	@$(BIN)/python -m tests.fresh $(ARGS)
+
+# Home Assistant is kept in build/home, or where TIDEGATE_HOME names. It needs root.
+home-test: setup ## the tests beside a real Home Assistant, ten minutes; installs one first, ten more
+	@bash .ci/browser.sh
+	@$(BIN)/python -m tests.home_assistant.installing
+	@$(BIN)/python -m pytest -m soak tests/home_assistant $(ARGS)
 
 # In a process of its own as well: its Spark session has Kafka's connector.
 kafka-test: spark-setup ## the tests with a real Kafka, five minutes; fetches 50 MiB of it by Maven

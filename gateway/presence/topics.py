@@ -1,5 +1,5 @@
-"""Topics of the gateway's own messages, as the broker has them, how any client id becomes one level
-of a topic, and patterns of client ids.
+"""Topics of the gateway's own messages, as the broker has them, and how any client id becomes one
+level of a topic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ _ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 _ESCAPES = re.compile("(?:%[0-9A-F]{2})+")
 # Of devices and gateways, below any prefix of Home Assistant's discovery.
 _ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
-ANY = "*"  # any text, of a client id
 # Commands to the gateway itself.
 RESTART = "restart"
 LOG_LEVEL = "log_level"

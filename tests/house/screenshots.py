@@ -1,10 +1,10 @@
-"""Makes the pictures of the status page that the documents show.
+"""Makes the pictures of the status page, and of Home Assistant, that the documents show.
 
     python -m tests.house.screenshots [FOLDER]
 
 A real gateway with a broker and sensors that are simulated, looked at by chromium in two widths and
 two colour schemes. Without FOLDER they go to docs/images. Takes half a minute, and mosquitto,
-chromium and playwright.
+chromium and playwright; that of Home Assistant is made where `make home-test` has installed one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from hil.rig.scripted_client import sensor
 from tests.admin.web.browser import DESKTOP, PHONE, Scheme, opened, why_not
 from tests.admin.web.served import Served, served
 from tests.admin.web.test_live import sign_in
+from tests.home_assistant.installing import why_not_there
+from tests.home_assistant.picture import take_device_page
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 NAMES = ("bees", "cellar", "compost", "greenhouse-1", "greenhouse-2", "meadow", "pond", "tank")
@@ -111,6 +113,10 @@ def main() -> int:
     os.environ["TIDEGATE_GATEWAY__NAME"] = "garden"
     with tempfile.TemporaryDirectory() as state, served(Path(state), password=True) as here:
         asyncio.run(story(here, folder))
+    if why := why_not_there():
+        sys.stderr.write(f"no picture of Home Assistant: {why}\n")
+    else:
+        take_device_page(folder)
     for picture in sorted(folder.glob("*.png")):
         sys.stdout.write(f"{picture} {picture.stat().st_size // 1024} KiB\n")
     return 0

@@ -295,6 +295,23 @@ def _uplink(pid: int) -> subprocess.Popen[bytes]:
     return started
 
 
+def prepare_network(root: Path, network: Network) -> None:
+    """As on an installed machine, but that its own name is in no file."""
+    etc = root / "etc"
+    (etc / "hosts").write_text("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n")
+    (etc / "resolv.conf").unlink(missing_ok=True)
+    servers = Path("/etc/resolv.conf").read_text()
+    own = "nameserver 10.0.2.3\n"  # slirp4netns
+    (etc / "resolv.conf").write_text(own if network is Network.OWN else servers)
+    if Path("/", TRUSTED).exists():
+        shutil.copy(Path("/", TRUSTED), root / TRUSTED)
+    if Path("/etc/pip.conf").exists():
+        shutil.copy("/etc/pip.conf", etc)
+    said = run("apt-config", "dump").splitlines()
+    kept = [line for line in said if line.split("::")[-1].split(" ")[0] in APT_WAYS_OUT]
+    (etc / "apt/apt.conf.d/90machine").write_text("".join(f"{line}\n" for line in kept))
+
+
 class DebianFolder:
     def __init__(
         self,
@@ -322,7 +339,7 @@ class DebianFolder:
         options = f"lowerdir={self._base},upperdir={upper},workdir={work}"
         run("mount", "-t", "overlay", "overlay", "-o", options, self.root)
         if self._network is not Network.NONE:
-            self._prepare_network()
+            prepare_network(self.root, self._network)
         return self
 
     def __exit__(
@@ -379,22 +396,6 @@ class DebianFolder:
         """Until the command says so."""
         self._wait(lambda: what in self.do(command, check=False), f"{what!r} from {command}")
         return self.do(command, check=False)
-
-    def _prepare_network(self) -> None:
-        """As on an installed machine, but that its own name is in no file."""
-        etc = self.root / "etc"
-        (etc / "hosts").write_text("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n")
-        (etc / "resolv.conf").unlink(missing_ok=True)
-        servers = Path("/etc/resolv.conf").read_text()
-        own = "nameserver 10.0.2.3\n"  # slirp4netns
-        (etc / "resolv.conf").write_text(own if self._network is Network.OWN else servers)
-        if Path("/", TRUSTED).exists():
-            shutil.copy(Path("/", TRUSTED), self.root / TRUSTED)
-        if Path("/etc/pip.conf").exists():
-            shutil.copy("/etc/pip.conf", etc)
-        said = run("apt-config", "dump").splitlines()
-        kept = [line for line in said if line.split("::")[-1].split(" ")[0] in APT_WAYS_OUT]
-        (etc / "apt/apt.conf.d/90machine").write_text("".join(f"{line}\n" for line in kept))
 
     def _is_up(self) -> bool:
         assert self._container is not None

@@ -103,6 +103,9 @@ def test_whoever_is_killed_no_acknowledged_reading_is_lost(
     assert set().union(*holes(lake).values()) == set()
 
 
+KINDS = {"state", "stats", "clients", "announced", "values", "config"}
+
+
 def test_what_the_gateway_says_of_itself_is_no_reading(broker: Mosquitto, tmp_path: Path) -> None:
     """Who collects everything has the readings, and nothing in quarantine."""
     lake, port = tmp_path / "lake", free_tcp_port()
@@ -119,7 +122,7 @@ def test_what_the_gateway_says_of_itself_is_no_reading(broker: Mosquitto, tmp_pa
             gateway.wait_until_connected()
             with PlainSensors(gateway.port, "farm", 3) as sensors:
                 sensors.send([20.5, 21.5])
-                until(lambda: kinds_of(heard) == {"state", "stats", "clients", "values", "config"})
+                until(lambda: kinds_of(heard) == KINDS)
             assert gateway.stop() == 0
         with Publisher(broker.port) as publisher:
             publisher.publish([99], topic="tidegate/under-test/state")

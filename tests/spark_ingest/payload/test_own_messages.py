@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.presence.topics import Topics
 from spark_ingest.config.settings import NO_READINGS
 from spark_ingest.payload import own_messages
 from spark_ingest.payload.own_messages import LeavingOut
 from tests.spark_ingest.examples import delivery, tagged
 
+ROOF = Topics("", "roof")
+
 
 @pytest.mark.parametrize(
     "topic",
     [
-        "tidegate/roof/state",
-        "tidegate/roof/stats",
-        "tidegate/roof/clients/hall%2F1",
-        "tidegate/roof/values/tank",
+        ROOF.state,
+        ROOF.stats,
+        ROOF.client("hall/1"),
+        ROOF.values("tank"),
+        ROOF.events("tank"),
+        ROOF.announced("tank"),
+        f"{ROOF.commands}restart",
         "tidegate/ingest/roof/ack/c1",
         "homeassistant/device/tidegate_roof_tank/config",
         "homeassistant/status",

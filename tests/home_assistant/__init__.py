@@ -1,0 +1,1 @@
+"""A real Home Assistant beside the gateway and a broker: `make home-test`."""
