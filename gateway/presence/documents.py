@@ -26,6 +26,7 @@ class RetainedMessage:
     `client_id`: None for what never needs to be cleared. `is_first`: its presence was not published
     since the start. `values`, `components` and `declared`: those that an announcement has.
     `retain`: False of an event. `turn`: of the claim to an announcement (claims.py).
+    `without_unit`: keys of numbers that it has without (homeassistant/late_units.py).
     """
 
     topic: str
@@ -37,6 +38,7 @@ class RetainedMessage:
     declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     retain: bool = True
     turn: int = 0
+    without_unit: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class LedgerEntry:
     """What is recorded of one retained message that the broker may have, by its topic. An empty
     client id: the message is about the gateway. Of an announcement: `values`; `components`, the key
     and platform of each entity; `declared`, names of the commands that the device has declared, by
-    topic; the `turn` of the claim to it.
+    topic; the `turn` of the claim to it; `without_unit`, keys of numbers.
     """
 
     client_id: ClientId
@@ -52,6 +54,7 @@ class LedgerEntry:
     components: tuple[tuple[str, str], ...] = ()
     declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     turn: int = 0
+    without_unit: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -373,7 +373,12 @@ class PresenceQueue:
         if self.board is not None and self.board.is_left_over(client_id):
             return  # so that the next start finds it, and gives it its time again
         entry = LedgerEntry(
-            client_id, message.values, message.components, message.declared, message.turn
+            client_id,
+            message.values,
+            message.components,
+            message.declared,
+            message.turn,
+            message.without_unit,
         )
         if self.board is not None and topic == self._topics.client(client_id):
             if not message.is_first:

@@ -8,7 +8,7 @@ wanted. An announcement is recorded with its values: after a restart they are an
 device sends its next reading. It is recorded with its components as well, behind the values, where
 versions before 0.3 pass over them: what it no longer has can then be taken back after a restart.
 Behind those are the commands that the device has declared, and the turn of the claim to it, if it
-came from another gateway (claims.py).
+came from another gateway (claims.py), and which numbers had no unit (late_units.py).
 
 It is a file of its own and not a table of the state (`LineFile`): the worst that its loss does is
 that something is not cleared.
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FILE = "announced.jsonl"
 BYTES_MAX = 64 << 20
 LINES_MAX = 100_000
+WITHOUT_UNIT = "without unit"
 DECLARED = "commands"  # begins such a row
 # After which a batch that has not been written is an alarm.
 SLOW_S = 10.0
@@ -116,7 +117,8 @@ def _line(item: tuple[str, LedgerEntry]) -> str:
     components = list(map(list, entry.components))
     declared = [[DECLARED, *each] for each in entry.declared]
     turn = [[entry.turn]] if entry.turn else []
-    parts = [*values, *components, *declared, *turn]
+    without_unit = [[WITHOUT_UNIT, list(entry.without_unit)]] if entry.without_unit else []
+    parts = [*values, *components, *declared, *turn, *without_unit]
     return f"{json.dumps([topic, entry.client_id, parts])}\n"
 
 
@@ -132,6 +134,7 @@ def _read(line: str, found: dict[str, LedgerEntry]) -> None:
                     tuple(_components(values)),
                     tuple(_declared(values)),
                     _turn(values),
+                    _without_unit(values),
                 )
     except ValueError:  # torn by a power cut
         return
@@ -168,3 +171,11 @@ def _turn(listed: Iterable[object]) -> int:
             case [int(turn)]:
                 return turn
     return 0
+
+
+def _without_unit(listed: Iterable[object]) -> tuple[str, ...]:
+    for each in listed:
+        match each:
+            case [str(kind), [*keys]] if kind == WITHOUT_UNIT:
+                return tuple(map(str, keys))
+    return ()

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gateway.core.state_records import ClientId
-from gateway.presence.catalogue import Catalogue
+from gateway.presence.catalogue import Catalogue, Kind
 from gateway.presence.claims import Claim
 from gateway.presence.documents import LedgerEntry, RetainedMessage
 from gateway.presence.homeassistant.declared_commands import TOPICS_MAX, unknown_of
@@ -28,9 +28,11 @@ from gateway.presence.homeassistant.discovery_documents import (
     DeviceDocument,
     DiscoveryDocuments,
     components_of,
+    key_of,
 )
 from gateway.presence.homeassistant.entities import Entry
 from gateway.presence.homeassistant.identities import Identities
+from gateway.presence.homeassistant.late_units import LateUnits
 from gateway.presence.last_values import Received
 
 LOGGED_MAX = 1000
@@ -58,6 +60,7 @@ class Announcements:
         self._components: dict[ClientId, dict[str, str]] = {}
         # The commands that it has declared itself, by topic.
         self._declared: dict[ClientId, dict[str, tuple[str, ...]]] = {}
+        self._late_units = LateUnits()
         self._logged: set[str] = set()
         self._to_log: list[str] = []
         self._announced: set[ClientId] = set()
@@ -92,6 +95,7 @@ class Announcements:
         if entry.client_id and topic == self._documents.topic_of(entry.client_id):
             self._catalogue.restore({entry.client_id: entry.values})
             self._components[entry.client_id] = dict(entry.components)
+            self._late_units.restore(entry.client_id, entry.without_unit)
             if entry.declared:
                 self._declared[entry.client_id] = dict(entry.declared)
             if self.identities is not None:
@@ -124,6 +128,7 @@ class Announcements:
         self._catalogue.forget(client_id)
         self._components.pop(client_id, None)
         self._declared.pop(client_id, None)
+        self._late_units.forget(client_id)
         self._watch(client_id, {})
         self._documents.forget(client_id)
         if self.identities is not None:
@@ -189,16 +194,19 @@ class Announcements:
     def next_announcement(self, now: float = 0.0) -> RetainedMessage | None:
         if self._is_gateway_due:
             return self._gateway_announcement()
+        for client_id in self._late_units.take_settled(now):
+            if client_id in self._announced:
+                self._to_announce[client_id] = None
         while self._to_announce:
             client_id, _ = self._to_announce.popitem(last=False)
             if self.identities is None:
-                return self._announcement(client_id, 0)
+                return self._announcement(client_id, 0, now)
             claim = self.identities.decide(client_id, now)
             if claim is None:
                 continue
             self._documents.keep_id(client_id, claim.topic)
             if self._claimed.get(client_id) == claim:
-                return self._announcement(client_id, claim.turn)
+                return self._announcement(client_id, claim.turn, now)
             self._claimed[client_id] = claim
             self._to_announce[client_id] = None
             self._to_announce.move_to_end(client_id, last=False)
@@ -232,7 +240,7 @@ class Announcements:
         self._components[client_id] = components
         return components, is_any
 
-    def _announcement(self, client_id: ClientId, turn: int) -> RetainedMessage:
+    def _announcement(self, client_id: ClientId, turn: int, now: float) -> RetainedMessage:
         self._announced.add(client_id)
         self._values_due[client_id] = None
         documents, values = self._documents, self._catalogue.of(client_id)
@@ -244,6 +252,8 @@ class Announcements:
         components, is_any = self._take_back(client_id, entries)
         if is_any:
             self._to_announce[client_id] = None
+        numbers = {key_of(each) for each in values if each.kind is Kind.NUMBER}
+        without_unit = self._late_units.announced(client_id, entries, numbers, now)
         return RetainedMessage(
             documents.topic_of(client_id),
             documents.document(client_id, entries),
@@ -252,6 +262,7 @@ class Announcements:
             components=tuple(components.items()),
             declared=tuple(declared.items()),
             turn=turn,
+            without_unit=without_unit,
         )
 
     def take_lines(self) -> list[str]:

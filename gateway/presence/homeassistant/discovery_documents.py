@@ -49,6 +49,11 @@ EVENT = "_ffevent"  # behind the key of a value; no byte of UTF-8 is ff, so no k
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
 
 
+def key_of(known: KnownValue) -> str:
+    """Of the entity of a value, within its device."""
+    return plain_name(f"{known.topic} {known.name}")
+
+
 def components_of(entries: Mapping[str, Entry]) -> dict[str, str]:
     return {key: str(entry["platform"]) for key, entry in entries.items()}
 
@@ -131,7 +136,7 @@ class DiscoveryDocuments:
         entries: dict[str, Entry] = {}
         left_out: list[tuple[str, str]] = []
         for (known, options), label in zip(shown, labels, strict=True):
-            key = plain_name(f"{known.topic} {known.name}")
+            key = key_of(known)
             entity = entity_of(known, options)
             entries[key] = self._value(device_id, key, client_id, label, entity)
             event = event_of(known, options)
