@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from socket import gethostname
 from typing import Any
 
@@ -64,6 +65,19 @@ def test_the_gateway_itself_is_announced_as_home_assistant_takes_it(has_stats: b
     document = said.gateway_device()
     assert objections("homeassistant", said.topic_of_gateway, document) == []
     assert ("buffer" in json.loads(document)["components"]) is has_stats
+
+
+@pytest.mark.parametrize("has_stats", [True, False])
+def test_commands_to_the_gateway_are_entities_that_home_assistant_takes(has_stats: bool) -> None:
+    levels = ("debug", "info")
+    said = replace(documents(has_stats=has_stats), takes_commands=True, log_levels=levels)
+    document = said.gateway_device()
+    assert objections("homeassistant", said.topic_of_gateway, document) == []
+    components = json.loads(document)["components"]
+    assert components["restart"]["command_topic"] == said.topics.commands + "restart"
+    assert ("log_level" in components) is has_stats, "it is shown by the statistics"
+    if has_stats:
+        assert components["log_level"]["options"] == [*levels]
 
 
 ids = st.text(min_size=1, max_size=12)

@@ -306,6 +306,14 @@ def test_the_gateways_own_word_goes_first_and_again_from_time_to_time(tmp_path: 
     assert [[topic for topic, _ in each].count(TOPICS.stats) for each in said] == [1] * 6
 
 
+def test_statistics_go_at_once_when_they_are_due(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.beat(20)
+    assert TOPICS.stats not in house.topics()
+    house.saying.stats_due()
+    assert TOPICS.stats in house.topics()
+
+
 def test_a_will_that_overtakes_the_new_connection_is_corrected_soon(tmp_path: Path) -> None:
     """A broker may publish it when the new connection takes the session over, or when the delay of
     the will is over; both are behind the `online` of the session.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.core.access.rules import SUBSCRIBE, AccessRules, Action
+from gateway.core.access.rules import AccessRules, Action
 from gateway.core.values import Peer
 
 IdentityOf = Callable[[int, bytes], str]
@@ -46,6 +46,3 @@ class AccessGate:
         identity = self.identity_of(peer.link, peer.address)
         verdict = rules.verdict(client_id, identity, action, topic)
         return not verdict.allows(qos, payload_bytes, retain=retain)
-
-    def refuses_filter(self, client_id: str, peer: Peer, topic_filter: str) -> bool:
-        return self.refuses(client_id, peer, SUBSCRIBE, topic_filter)

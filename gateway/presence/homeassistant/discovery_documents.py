@@ -70,10 +70,6 @@ class DeviceDocument:
     command_topics: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[tuple[str, str]] = ()
 
-    @property
-    def components(self) -> dict[str, str]:
-        return components_of(self.entries)
-
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryDocuments:

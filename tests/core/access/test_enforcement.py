@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.access.gate import AccessGate
-from gateway.core.access.rules import QOS_MINUS_ONE, RECEIVE, AccessRule, AccessRules
+from gateway.core.access.rules import PUBLISH, QOS_MINUS_ONE, RECEIVE, AccessRule, AccessRules
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Save
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.state_records import SubscriptionDeleted
+from gateway.core.values import Peer
 from gateway.frames import (
     Connack,
     Connect,
@@ -169,6 +170,13 @@ def test_a_reading_without_a_session_has_an_action_of_its_own() -> None:
     assert reasons(at) == [Reason.FORBIDDEN]
     at.say(b"anyone", published(1, -1))
     assert len(at.seen()) == 1
+
+
+def test_without_identities_only_rules_for_all_of_them_fit() -> None:
+    of_some, of_all = AccessRule(["a"], identities=["*@udp0"]), AccessRule(["b"])
+    access = AccessGate(AccessRules([of_some, of_all], is_allowed=False))
+    assert access.refuses("tank", Peer(0, b"tank"), PUBLISH, "a")
+    assert not access.refuses("tank", Peer(0, b"tank"), PUBLISH, "b")
 
 
 def test_the_identity_is_that_of_the_link() -> None:
