@@ -15,6 +15,7 @@ MARK = "=> "
 NOT_RUN = "=> not run: "
 _CLOSING = re.compile(r"^=+ (.*(?:passed|failed|error|skipped).*) in [0-9.]+s.*=+$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)")
+_FOLDER_OF_TESTS = re.compile(r"\S*/pytest-of-\S*/")
 _SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] [^ ]+: (?:not run: )?(.*)$", re.MULTILINE)
 
 
@@ -61,7 +62,7 @@ def counted(said: str) -> list[str]:
 def reasons_of(said: str) -> dict[str, int]:
     reasons: Counter[str] = Counter()
     for number, reason in _SKIPPED.findall(said):
-        reasons[reason.strip()] += int(number)
+        reasons[_FOLDER_OF_TESTS.sub(".../", reason.strip())] += int(number)
     return dict(reasons)
 
 
