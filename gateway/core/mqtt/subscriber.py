@@ -48,7 +48,7 @@ from gateway.core.effects import Save, Transmit
 from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.caution import EVERYTHING, Alone, Caution, Key, filter_key, own_filter_key
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST, PACKET_BYTES_MAX
-from gateway.core.mqtt.own_filters import Concern, OwnFilter, OwnFilters
+from gateway.core.mqtt.own_filters import OWN_IDENTIFIER, Concern, OwnFilter, OwnFilters
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import FilterDeleted, FilterRecord
 from gateway.packets.codec import BadPacketError
@@ -304,7 +304,7 @@ class Subscriber:
         for own in self._own_missing():
             if self._may_go_alone(own_filter_key(own), may_be_suspect=may_be_suspect):
                 if caution.has_unread:
-                    return caution.ask_whether_read()
+                    return [*effects, *caution.ask_whether_read()]
                 effects += self._sent_alone(own_filter_key(own), self._subscribe_own(own))
                 if self._waits():
                     break
@@ -420,7 +420,7 @@ class Subscriber:
         packet = mqtt5.SubscribePacket(
             packet_id,
             [mqtt5.TopicFilter(own, max_qos=mqtt5.QoS(self.own.qos_of(own)))],
-            subscription_id=self.own.identifier_of(own) if self.tells_retained else None,
+            subscription_id=OWN_IDENTIFIER if self.tells_retained else None,
         ).write()
         if len(packet) > self._packet_bytes_max:
             return [FilterRefused(own, TOO_LONG.format(limit=self._packet_bytes_max))]
