@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from ipaddress import ip_address
 from socket import gethostname
 
 from gateway.admin.log.logs import LEVELS, Level
-from gateway.config.settings import (
-    HomeAssistantCommandSettings,
-    HomeAssistantValueSettings,
-    HostPort,
-    Settings,
-)
+from gateway.app.core_options import same_named
+from gateway.config.settings import HostPort, Settings
 from gateway.core.state_records import ClientId
 from gateway.host.version import version
 from gateway.presence.availability import Availability
@@ -51,7 +46,7 @@ def identities_of(settings: Settings, topics: Topics, board: Availability) -> Id
 def last_values_of(settings: Settings) -> LastValues:
     rules = [
         (
-            _options(each),
+            ValueOptions(**same_named(ValueOptions, each)),
             ValueRule(
                 hide=each.hide,
                 min_change=each.min_change,
@@ -98,30 +93,23 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
         prefix=settings.home_assistant.discovery_prefix,
         gateway=settings.gateway.name,
         version=version(),
-        value_options=tuple(map(_options, settings.home_assistant_value)),
+        value_options=[
+            ValueOptions(**same_named(ValueOptions, each)) for each in settings.home_assistant_value
+        ],
         has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
         page_url=page_url(settings.admin.listen),
         device_options=[
-            DeviceOptions(**{each.name: getattr(chosen, each.name) for each in fields(chosen)})
-            for chosen in settings.home_assistant_device
+            DeviceOptions(**same_named(DeviceOptions, each))
+            for each in settings.home_assistant_device
         ],
         takes_commands=settings.home_assistant.gateway_commands,
         log_levels=tuple(LEVELS),
-        command_options=tuple(map(_command, settings.home_assistant_command)),
+        command_options=[
+            CommandOptions(**same_named(CommandOptions, each))
+            for each in settings.home_assistant_command
+        ],
         topic_prefix=settings.upstream.topic_prefix,
     )
-
-
-def _options(chosen: HomeAssistantValueSettings) -> ValueOptions:
-    """The keys have the names that they have in the file."""
-    return ValueOptions(**{each.name: getattr(chosen, each.name) for each in fields(ValueOptions)})
-
-
-def _command(chosen: HomeAssistantCommandSettings) -> CommandOptions:
-    """The same."""
-    names = {each.name for each in fields(chosen)}
-    given = {name: getattr(chosen, name) for name in names - {"expiry_s"}}
-    return CommandOptions(**given)
 
 
 def page_url(listen: HostPort | None) -> str | None:

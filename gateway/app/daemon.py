@@ -71,7 +71,7 @@ from gateway.transports.places import (
     host_of,
     identities,
     is_same_host,
-    nobody,
+    none_may,
     nowhere,
 )
 
@@ -328,6 +328,7 @@ def _build(
     event_log = EventLog(peer_text=links.peer_text, now=now)
     shell = Shell(engine, event_log.record, loop)
     links.build(settings, shell)
+    options.session.access.identity_of = identities(links.names)
     broker = _broker_link(settings.upstream, shell, credentials.tls)
     committers = Committers(stores=stores, settings=settings, shell=shell, loop=loop)
     shell.connect_links(links.all, links.groups, links.has_unread)
@@ -463,15 +464,9 @@ def _snapshot(
 def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:
     """What only the links know of addresses."""
     options = replace(options, host_of=host_of)
-    options.session.access.identity_of = identities(
-        [
-            *(f"udp{number}" for number in range(len(settings.listeners))),
-            *(f"serial{number}" for number in range(len(settings.serial))),
-        ]
-    )
     forwarders = settings.forwarders
     if not forwarders.allow:
-        options = replace(options, may_forward=nobody)
+        options = replace(options, may_forward=none_may)
     elif forwarders.listed:
         options = replace(options, may_forward=forwarders_within(forwarders.listed))
     match settings.mqtt_sn.rebind_sleepers:

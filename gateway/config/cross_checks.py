@@ -5,15 +5,20 @@ A check reads only keys that were read without a problem. A misspelled or bad va
 be reported twice, the second time as something that the operator never wrote.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
 
 from gateway.config.addresses import is_address
 from gateway.config.gathering import Gathering
 from gateway.config.keys import HOME_ASSISTANT_DEVICE, PER_TOPIC, UPSTREAM
+from gateway.config.patterns import ANY
+from gateway.config.problems import Origin
 from gateway.config.settings import (
     NAME_OF_RECEIPTS,
     NOWHERE,
+    HomeAssistantCommandSettings,
     HomeAssistantValueSettings,
     HostPort,
     SerialSettings,
@@ -25,7 +30,6 @@ from gateway.config.spelling import KeyPath, dotted, quoted, shown
 # Brokers close the connection over more: mosquitto at 200, and the prefix has levels as well.
 TOPIC_LEVELS_MAX = 128
 PREFIX_LEVELS_MAX = 64
-ANY = "*"  # of client ids
 
 # The first must be at least the second: a limit that no single message could keep, and the like.
 AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
@@ -347,47 +351,57 @@ def _check_prefix(settings: Settings, gathering: Gathering) -> None:
         gathering.add_problem(gathering.given[path].origin, path, message)
 
 
-def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
-    for index in range(len(settings.topic)):
-        entry: KeyPath = ("topic", index)
-        origin = gathering.entries[("topic",)][index]
-        named = {str(path[-1]) for path in gathering.given if path[:2] == entry}
-        unclear = {path for path in gathering.unclear if path and path[:2] == entry}
-        if unclear:
-            continue
-        if "filter" not in named:
-            gathering.add_problem(origin, entry, 'expected a filter, such as filter = "alarm/#"')
-        elif not named & set(PER_TOPIC):
+class _Entry(NamedTuple):
+    """One of an array of tables; `given`: where each key that it has stands."""
+
+    number: int
+    path: KeyPath
+    origin: Origin
+    given: dict[str, Origin]
+
+
+def _understood(name: str, gathering: Gathering) -> Iterator[_Entry]:
+    """Entries of `[[name]]` of which nothing is reported as wrong yet."""
+    given: defaultdict[object, dict[str, Origin]] = defaultdict(dict)
+    for path, each in gathering.given.items():
+        if path[0] == name:
+            given[path[1]][str(path[-1])] = each.origin
+    unclear = {path[:2] for path in gathering.unclear if path is not None}
+    for index, origin in enumerate(gathering.entries.get((name,), [])):
+        if (name, index) not in unclear:
+            yield _Entry(index, (name, index), origin, given[index])
+
+
+def _check_topic_filters(_settings: Settings, gathering: Gathering) -> None:
+    for entry in _understood("topic", gathering):
+        if "filter" not in entry.given:
+            message = 'expected a filter, such as filter = "alarm/#"'
+            gathering.add_problem(entry.origin, entry.path, message)
+        elif entry.given.keys().isdisjoint(PER_TOPIC):
             message = f"expected one or more of {', '.join(PER_TOPIC)} beside its filter"
-            gathering.add_problem(origin, entry, message)
+            gathering.add_problem(entry.origin, entry.path, message)
 
 
 def _check_presence_clients(settings: Settings, gathering: Gathering) -> None:
-    for index, given in enumerate(settings.presence_client):
-        entry: KeyPath = ("presence_client", index)
-        if any(path is not None and path[:2] == entry for path in gathering.unclear):
-            continue
-        origin = gathering.entries[("presence_client",)][index]
-        if (*entry, "client") not in gathering.given:
+    for entry in _understood("presence_client", gathering):
+        client = settings.presence_client[entry.number]
+        if "client" not in entry.given:
             message = 'expected a client id, such as client = "meter-*"'
-            gathering.add_problem(origin, entry, message)
-        elif given.visitor is None and given.available_s is None:
+            gathering.add_problem(entry.origin, entry.path, message)
+        elif client.visitor is None and client.available_s is None:
             message = "expected visitor or available_s beside its client"
-            gathering.add_problem(origin, entry, message)
-        elif given.visitor is False and given.available_s is not None:
-            path = (*entry, "available_s")
+            gathering.add_problem(entry.origin, entry.path, message)
+        elif client.visitor is False and client.available_s is not None:
             message = "expected none beside visitor = false, which is unavailable at once"
-            gathering.add_problem(gathering.given[path].origin, path, message)
+            path = (*entry.path, "available_s")
+            gathering.add_problem(entry.given["available_s"], path, message)
 
 
 def _check_access(settings: Settings, gathering: Gathering) -> None:
-    for index in range(len(settings.access)):
-        entry: KeyPath = ("access", index)
-        is_unclear = any(path is not None and path[:2] == entry for path in gathering.unclear)
-        if not settings.access[index].topics and not is_unclear:
-            origin = gathering.entries[("access",)][index]
+    for entry in _understood("access", gathering):
+        if not settings.access[entry.number].topics:
             message = 'expected topics, such as topics = ["sensors/{client}/#"]'
-            gathering.add_problem(origin, entry, message)
+            gathering.add_problem(entry.origin, entry.path, message)
 
 
 def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
@@ -398,53 +412,38 @@ def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
         message += "is there"
         if clients not in gathering.unclear:
             gathering.add_problem(gathering.given[enable].origin, enable, message)
-    for index in range(len(settings.home_assistant_value)):
-        entry: KeyPath = ("home_assistant_value", index)
-        if any(path is not None and path[:2] == entry for path in gathering.unclear):
-            continue
-        if (*entry, "name") not in gathering.given:
-            origin = gathering.entries[("home_assistant_value",)][index]
-            gathering.add_problem(
-                origin, entry, 'expected the name of a value, such as name = "co2"'
-            )
-        _check_value(settings.home_assistant_value[index], entry, gathering)
-    for index in range(len(settings.home_assistant_command)):
-        _check_command(settings, index, gathering)
+    for entry in _understood("home_assistant_value", gathering):
+        if "name" not in entry.given:
+            message = 'expected the name of a value, such as name = "co2"'
+            gathering.add_problem(entry.origin, entry.path, message)
+        _check_value(settings.home_assistant_value[entry.number], entry.path, gathering)
+    for entry in _understood("home_assistant_command", gathering):
+        _check_command(settings.home_assistant_command[entry.number], entry, gathering)
 
 
-def _check_command(settings: Settings, index: int, gathering: Gathering) -> None:
-    entry: KeyPath = ("home_assistant_command", index)
-    if any(path is not None and path[:2] == entry for path in gathering.unclear):
-        return
+def _check_command(
+    command: HomeAssistantCommandSettings, entry: _Entry, gathering: Gathering
+) -> None:
     from gateway.config.home_assistant_command_checks import problems_of
 
-    given = {
-        str(path[-1]): each.origin for path, each in gathering.given.items() if path[:2] == entry
-    }
-    origin = gathering.entries[("home_assistant_command",)][index]
-    for key, message in problems_of(settings.home_assistant_command[index], given.keys()):
-        is_given = key in given
-        gathering.add_problem(given.get(key, origin), (*entry, key) if is_given else entry, message)
+    for key, message in problems_of(command, entry.given.keys()):
+        path = (*entry.path, key) if key in entry.given else entry.path
+        gathering.add_problem(entry.given.get(key, entry.origin), path, message)
 
 
 def _check_devices(settings: Settings, gathering: Gathering) -> None:
-    for index, device in enumerate(settings.home_assistant_device):
-        entry: KeyPath = ("home_assistant_device", index)
-        if any(path is not None and path[:2] == entry for path in gathering.unclear):
-            continue
-        origin = gathering.entries[("home_assistant_device",)][index]
-        named = {str(path[-1]) for path in gathering.given if path[:2] == entry}
-        if "client" not in named:
+    for entry in _understood("home_assistant_device", gathering):
+        device = settings.home_assistant_device[entry.number]
+        if "client" not in entry.given:
             message = 'expected a client id, such as client = "meter-7"'
-            gathering.add_problem(origin, entry, message)
-        elif named == {"client"}:
+            gathering.add_problem(entry.origin, entry.path, message)
+        elif entry.given.keys() == {"client"}:
             others = ", ".join(key.name for key in HOME_ASSISTANT_DEVICE.keys[1:])
             message = f"expected one or more of {others} beside its client"
-            gathering.add_problem(origin, entry, message)
+            gathering.add_problem(entry.origin, entry.path, message)
         elif device.name is not None and ANY in device.client:
-            path = (*entry, "name")
             message = f"expected none beside a client with {ANY}, as all of them would have it"
-            gathering.add_problem(gathering.given[path].origin, path, message)
+            gathering.add_problem(entry.given["name"], (*entry.path, "name"), message)
 
 
 def _check_value(value: HomeAssistantValueSettings, entry: KeyPath, gathering: Gathering) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gateway.config import Configuration
 from gateway.config.keys import ROOT
 from gateway.config.listing import Entry, entries
-from gateway.config.schema import Table
+from gateway.config.schema import Repeated, Table
 from gateway.config.settings import Settings
 from gateway.config.spelling import KeyPath, dotted, shortened
 
@@ -25,7 +25,11 @@ AT_ONCE: frozenset[tuple[str, str]] = frozenset(
     if key.at_once
 )
 # Lists of tables, each as a whole.
-LISTS_AT_ONCE = ("access",)
+LISTS_AT_ONCE = frozenset(
+    part.name
+    for part in ROOT.parts
+    if isinstance(part, Repeated) and all(key.at_once for key in part.entry.keys)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ that fits decides. So denials come first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gateway.config.spelling import quoted
 from gateway.config.topic_filters import is_filter
 
 READS, WRITES = ("subscribe", "receive"), ("publish", "will", "qos_minus_one")
@@ -26,13 +26,13 @@ class Rule:
 
     def lines(self) -> Iterator[str]:
         yield "[[access]]"
-        yield f"topics = [{json.dumps(self.topic)}]"
+        yield f"topics = [{quoted(self.topic)}]"
         if self.client is not None:
-            yield f"clients = [{json.dumps(self.client)}]"
+            yield f"clients = [{quoted(self.client)}]"
         if not self.actions:
             yield "allow = false"
         elif len(self.actions) < len(ACCESSES["readwrite"]):
-            yield f"actions = [{', '.join(map(json.dumps, self.actions))}]"
+            yield f"actions = [{', '.join(map(quoted, self.actions))}]"
 
 
 @dataclass(slots=True)

@@ -164,12 +164,12 @@ def supervisor(path: str) -> dict[str, Any] | None:
 
 
 def toml(tables: dict[str, dict[str, Any] | list[dict[str, Any]]]) -> str:
-    """JSON's texts, numbers and truths are TOML's as well."""
+    """JSON's texts, numbers and truths are TOML's as well, but for escapes of two parts."""
     lines: list[str] = []
     for name, value in tables.items():
         for each in value if isinstance(value, list) else [value]:
             lines.append(f"[[{name}]]" if isinstance(value, list) else f"[{name}]")
-            lines += [f"{key} = {json.dumps(one)}" for key, one in each.items()]
+            lines += [f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in each.items()]
     return "\n".join([*lines, ""])
 
 
