@@ -83,7 +83,7 @@ class UpdateEntities:
             node.percent = percent if isinstance(percent, int) and 0 <= percent <= 100 else None
 
     def manifest_found(self, topic: str, payload: bytes) -> Outcome:
-        """One of an image that nobody offers any more is taken away."""
+        """One of an image that is not offered any more is taken away."""
         node = self._node(topic)
         if node is None or not payload:
             return NOTHING

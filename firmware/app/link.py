@@ -100,9 +100,9 @@ class Link:
         else:
             self._keep(name, bytes(payload), is_retained)
 
-    def _keep(self, octets: bytes, payload: bytes, is_retained: bool) -> None:
+    def _keep(self, encoded: bytes, payload: bytes, is_retained: bool) -> None:
         try:
-            name = octets.decode()
+            name = encoded.decode()
         except ValueError:
             name = ""
         if name not in RULES and name != WHOLE:

@@ -11,7 +11,7 @@ try:
 except ImportError:
     from ..mqttsn.cpython import const
 
-OCTETS_MAX = 391  # of a frame of 400, of which 9 are PUBLISH's own
+BYTES_MAX = 391  # of a frame of 400, of which 9 are PUBLISH's own
 
 _LETTERS_MAX = const(60)  # of a trouble (log.py)
 _LETTERS_MIN = const(12)  # of one that is not left out
@@ -20,34 +20,34 @@ _ENDS = const(',"settings":,"update":,"trouble":[]}')
 
 class State:
     def __init__(self) -> None:
-        self._document = bytearray(OCTETS_MAX)
-        self._octets = 0
+        self._document = bytearray(BYTES_MAX)
+        self._size = 0
 
     def put(self, name: str, value: object) -> None:
         """A member. Raises IndexError where it does not fit."""
-        start = "," if self._octets else "{"
+        start = "," if self._size else "{"
         self._add(f'{start}"{name}":' + json.dumps(value, separators=(",", ":")))
 
     def _add(self, text: str) -> None:
-        octets = text.encode()
-        start = self._octets
-        self._octets += len(octets)
-        if self._octets > OCTETS_MAX:
+        encoded = text.encode()
+        start = self._size
+        self._size += len(encoded)
+        if self._size > BYTES_MAX:
             raise IndexError
-        self._document[start : self._octets] = octets
+        self._document[start : self._size] = encoded
 
     def finish(self, settings: str, update: str, trouble: list[str]) -> memoryview:
         """The document. The troubles are cut first, then left out from the last on, then the two
         answers are cut, the longer one first."""
-        room = OCTETS_MAX - self._octets - len(_ENDS)
-        while _octets_of(settings) + _octets_of(update) > room:
+        room = BYTES_MAX - self._size - len(_ENDS)
+        while _size_of(settings) + _size_of(update) > room:
             if len(settings) > len(update):
                 settings = settings[: len(settings) * 3 // 4]
             else:
                 update = update[: len(update) * 3 // 4]
-        room -= _octets_of(settings) + _octets_of(update)
+        room -= _size_of(settings) + _size_of(update)
         letters = _LETTERS_MAX
-        while _octets_of_all(trouble, letters) > room:
+        while _size_of_all(trouble, letters) > room:
             letters -= 1
             if letters < _LETTERS_MIN:
                 letters = _LETTERS_MAX
@@ -58,16 +58,16 @@ class State:
         for at, text in enumerate(trouble):
             self._add("," * (at > 0) + json.dumps(text[:letters]))
         self._add("]}")
-        return memoryview(self._document)[: self._octets]
+        return memoryview(self._document)[: self._size]
 
 
-def _octets_of(text: str) -> int:
+def _size_of(text: str) -> int:
     return len(json.dumps(text).encode())
 
 
-def _octets_of_all(texts: list[str], letters: int) -> int:
+def _size_of_all(texts: list[str], letters: int) -> int:
     """With what is between them."""
-    octets = 0
+    size = 0
     for text in texts:
-        octets += _octets_of(text[:letters]) + (octets > 0)
-    return octets
+        size += _size_of(text[:letters]) + (size > 0)
+    return size

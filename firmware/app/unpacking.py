@@ -30,8 +30,8 @@ def hmac_sha256(key: bytes, message: bytes) -> bytes:
     if len(key) > _SHA_BLOCK:
         key = sha256(key).digest()
     key = key + bytes(_SHA_BLOCK - len(key))
-    inner = sha256(bytes(octet ^ 0x36 for octet in key) + message).digest()
-    return sha256(bytes(octet ^ 0x5C for octet in key) + inner).digest()
+    inner = sha256(bytes(byte ^ 0x36 for byte in key) + message).digest()
+    return sha256(bytes(byte ^ 0x5C for byte in key) + inner).digest()
 
 
 def digest_of(file: "Any") -> bytes:
@@ -51,13 +51,13 @@ def unpack_image(files: "Files", image: "Any", folder: str, alive: "Callable[[],
     for _ in range(image.read(1)[0]):
         alive()
         name = image.read(image.read(1)[0]).decode()
-        (octets,) = unpack_from(">I", image.read(4))
+        (size,) = unpack_from(">I", image.read(4))
         parts = name.split("/")
         if "" in parts or ".." in parts:
             raise OSError(_EINVAL, name)
         for depth in range(1, len(parts)):
             _make_folder(files, "/".join([folder] + parts[:depth]))
-        _copy(files, image, octets, folder + "/" + name)
+        _copy(files, image, size, folder + "/" + name)
 
 
 def _make_folder(files: "Files", folder: str) -> None:
@@ -67,14 +67,14 @@ def _make_folder(files: "Files", folder: str) -> None:
         pass  # it is there; if it is not, the next file says so
 
 
-def _copy(files: "Files", image: "Any", octets: int, path: str) -> None:
+def _copy(files: "Files", image: "Any", size: int, path: str) -> None:
     start = image.seek(0, 1)
     with files.open(path, "wb") as file:
-        for at in range(0, octets, _BLOCK):
-            file.write(image.read(min(_BLOCK, octets - at)))
+        for at in range(0, size, _BLOCK):
+            file.write(image.read(min(_BLOCK, size - at)))
     image.seek(start)
     with files.open(path, "rb") as file:
-        for at in range(0, octets, _BLOCK):
-            size = min(_BLOCK, octets - at)
-            if file.read(size) != image.read(size):
+        for at in range(0, size, _BLOCK):
+            part = min(_BLOCK, size - at)
+            if file.read(part) != image.read(part):
                 raise OSError(_EIO, path)

@@ -21,13 +21,12 @@ Rule 6: a client that connects, publishes and disconnects within `VISIT_S_MAX` i
         one that is lost as often as it comes. One that was here for longer has left when it
         disconnects. Of some the operator says how long (`fixed`), whatever their habit is.
 Rule 7: a sensor without any connection (QoS -1) is awake while it keeps its habit, then lost.
-Rule 8: of a device with commands it is published as well how many messages wait for it, and again
-        when that changes (pending_commands.py).
-
 Rule 8: what the broker has of a device that is not known here, because the state folder was lost,
         is lost for `visitor_available_s`, and forgotten if it does not connect by then.
 Rule 9: a device that another gateway has now is cleared, and not published before it is received
         here again.
+Rule 10: of a device with commands it is published as well how many messages wait for it, and again
+        when that changes (pending_commands.py).
 
 Limits: one entry for each session, and `DEPARTED_MAX` of devices without one; the oldest gives way.
 `VISITORS_MAX` habits; the one that came the longest ago is forgotten. `CONNECTIONLESS_MAX` sensors

@@ -59,7 +59,7 @@ def identities(link_names: Sequence[str]) -> Callable[[int, bytes], str]:
     return lru_cache(KNOWN_MAX)(identity_of)
 
 
-def nobody(_link: int, _address: bytes) -> bool:
+def none_may(_link: int, _address: bytes) -> bool:
     """For `forwarders.allow = false`."""
     return False
 

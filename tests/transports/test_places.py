@@ -12,7 +12,7 @@ from gateway.transports.places import (
     host_of,
     identities,
     is_same_host,
-    nobody,
+    none_may,
     nowhere,
 )
 from gateway.transports.socket_address import LINE_ADDRESS, address_of
@@ -70,7 +70,7 @@ def test_a_host_is_the_same_on_each_link_and_a_line_is_one_of_its_own() -> None:
 def test_who_is_on_a_line_may_forward_whatever_networks_are_listed(networks: list[str]) -> None:
     may_forward = forwarders_within([ip_network(each) for each in networks])
     assert may_forward(1, LINE_ADDRESS)
-    assert not nobody(1, LINE_ADDRESS)
+    assert not none_may(1, LINE_ADDRESS)
 
 
 @pytest.mark.parametrize("node_octets", [0, 1, 6, 26, 252])

@@ -167,9 +167,12 @@ def label_of(command: CommandOptions, all_labels: Sequence[str]) -> str:
 
 
 def plain_label(command: CommandOptions) -> str:
-    if command.label is not None:
-        return command.label
-    return command.name[:1].upper() + command.name[1:].replace("_", " ")
+    return in_words(command.name) if command.label is None else command.label
+
+
+def in_words(name: str) -> str:
+    """For people: `wind_speed` is `Wind speed`."""
+    return name[:1].upper() + name[1:].replace("_", " ")
 
 
 # Each kind

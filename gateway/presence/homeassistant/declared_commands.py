@@ -1,4 +1,4 @@
-"""Commands that a device declares itself, so that nobody has to describe them.
+"""Commands that a device declares itself, so that they need no description.
 
 A JSON reading on `T/state` has a member `commands`, a list of names. Those of `KNOWN` become
 entities: what is set is sent to `T/set/NAME`, and what is in effect is the member NAME of the same

@@ -27,6 +27,7 @@ from gateway.presence.homeassistant.commands import (
     CommandOptions,
     commands_for,
     entity_of_command,
+    in_words,
     label_of,
     plain_label,
 )
@@ -446,5 +447,4 @@ def _beyond_common(topic: str, topics: Sequence[str]) -> str:
 
 def _label(known: KnownValue) -> str:
     """Of a value without a name, the last part of its topic."""
-    label = known.name or known.topic.rpartition("/")[2] or known.topic
-    return label[:1].upper() + label[1:].replace("_", " ")
+    return in_words(known.name or known.topic.rpartition("/")[2] or known.topic)

@@ -15,7 +15,7 @@ from firmware.app.given import PATH, load
 from firmware.app.link import FRAME_OCTETS, PROBLEMS_MAX, Link
 from firmware.app.log import LINE_MAX
 from firmware.app.settings import RULES, WHOLE, Settings, change
-from firmware.app.state import OCTETS_MAX, State
+from firmware.app.state import BYTES_MAX, State
 from firmware.app.talk import ANSWER_MAX
 from firmware.app.watch import Watch
 from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
@@ -211,8 +211,8 @@ def a_link() -> Link:
 
 
 def heard(link: Link, name: str | bytes, payload: bytes, *, retained: bool = False) -> None:
-    octets = name if isinstance(name, bytes) else name.encode()
-    link.client.on_message(b"sensors/n/set/" + octets, memoryview(payload), retained)  # type: ignore[misc]
+    encoded = name if isinstance(name, bytes) else name.encode()
+    link.client.on_message(b"sensors/n/set/" + encoded, memoryview(payload), retained)  # type: ignore[misc]
 
 
 def test_messages_that_come_at_once_are_all_kept_in_their_order_the_last_of_each_name() -> None:
@@ -290,14 +290,14 @@ def document(
     for name, value in others.items():
         state.put(name, value)
     whole = bytes(state.finish(settings, update, trouble))
-    assert len(whole) <= OCTETS_MAX
+    assert len(whole) <= BYTES_MAX
     found: dict[str, Any] = json.loads(whole)
     assert found | others == found
     return found
 
 
 def test_a_state_with_all_that_is_long_still_fits_in_a_frame() -> None:
-    assert OCTETS_MAX + PUBLISH_OCTETS <= FRAME_OCTETS
+    assert BYTES_MAX + PUBLISH_OCTETS <= FRAME_OCTETS
     longest: dict[str, object] = {"app": 2**32 - 1, "slot": "a", "mode": "normal", "died": 255}
     longest |= {"waiting": 99_999, "dropped": 9_999_999_999}
     longest |= {"commands": [*RULES, "restart", "update"]}
