@@ -93,7 +93,7 @@ class Update:
         self._damaged = 0
         self._take()
         self._forget_image()
-        if self._digest:
+        if self.said:  # it does not come again: what was refused is told until something else comes
             self._save()
         else:
             self._files.forget(PATH)

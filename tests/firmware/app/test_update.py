@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from firmware import image as made
-from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, Update
+from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, PATH, Update
 from firmware.app.unpacking import hmac_sha256
 from firmware.loader.slots import Slots
 from firmware.ota_server import OtaServer
@@ -152,7 +152,24 @@ def test_a_manifest_that_is_not_ours_or_not_newer_changes_nothing(
     update = Update(flash, Slots(flash), KEY)
     update.offered(manifest)
     assert (update.is_wanted, update.said) == (False, said)
+    assert set(flash.files) == ({PATH} if said else set())
+
+
+def test_what_was_refused_is_told_after_each_sleep_until_it_is_withdrawn() -> None:
+    flash = a_flash()
+    Update(flash, Slots(flash), KEY).offered(offered(key=b"other" * 4).manifest)
+    for _ in range(2):
+        update = Update(flash, Slots(flash), KEY)
+        assert (update.is_wanted, update.said) == (False, "refused 2: wrong key")
+    update.offered(b"")
+    assert Update(flash, Slots(flash), KEY).said == ""
     assert flash.files == {}
+
+
+def test_with_the_right_key_what_was_refused_is_wanted() -> None:
+    flash, key = a_flash(), b"other" * 4
+    Update(flash, Slots(flash), KEY).offered(offered(key=key).manifest)
+    assert Update(flash, Slots(flash), key).is_wanted
 
 
 def test_a_manifest_that_is_withdrawn_ends_the_fetching() -> None:

@@ -143,8 +143,10 @@ def test_an_application_with_another_key_is_refused(
     node: WasiBoard, ota_server: OtaServerProcess, listener: Listener, tmp_path: Path
 ) -> None:
     ota_server.serve(published(tmp_path, 2, image.image({"app/start.py": DIES}), key=b"x" * 16))
-    until(node, lambda: "refused 2: wrong key" in [state["update"] for state in listener.states()])
-    assert not (node.flash / "update").exists()
+    until(node, lambda: listener.state().get("update") == "refused 2: wrong key")
+    woken(node)
+    assert listener.state()["update"] == "refused 2: wrong key"
+    assert not (node.flash / "update.img").exists()
 
 
 def test_the_time_comes_from_the_ota_server(
