@@ -192,7 +192,8 @@ async def test_a_connection_cut_in_the_middle_of_packets_loses_nothing_either_wa
                 await count.heard_all(field.expected)
                 count.assert_numbered_without_holes()
                 found: dict[int, list[bytes]] = {1: [], 2: []}
-                while found[1][-1:] != expected[-1:] or found[2][-1:] != expected[-1:]:
+                # At QoS 1 the last may be followed by copies of some before it.
+                while len(set(found[1])) < len(expected) or len(found[2]) < len(expected):
                     flags, _, payload = await n.message()
                     found[flags >> 5 & 3].append(payload)
                 assert found[2] == expected
