@@ -174,10 +174,12 @@ def toml(tables: dict[str, dict[str, Any] | list[dict[str, Any]]]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """For this user alone: it may hold passwords."""
-    path.unlink(missing_ok=True)
-    with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    """For this user alone, because it may hold passwords; whole or not at all."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with open(beside, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(text)
+    beside.replace(path)
 
 
 def tidegate(*arguments: str) -> None:
