@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 _RESTARTED = "was started again, or has given our session up; start this again"
 _SERVER_IS = {
@@ -14,6 +15,16 @@ _SERVER_IS = {
 
 class NoSessionError(Exception):
     """Spark does not start, or its workers cannot run our code."""
+
+
+def unknown_name() -> str:
+    """What is wrong with this machine's own name, whose address Spark asks for; mostly nothing."""
+    name = socket.gethostname()
+    try:
+        socket.gethostbyname(name)
+    except OSError:
+        return f"; {name}, the name of this machine, has no address: add it to /etc/hosts"
+    return ""
 
 
 def first_line(error: BaseException) -> str:

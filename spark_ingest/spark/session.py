@@ -12,7 +12,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_ingest.spark.errors import NoSessionError, first_line
+from spark_ingest.spark.errors import NoSessionError, first_line, unknown_name
 from spark_ingest.spark.java import find_java
 from spark_ingest.spark.mqtt_source import MqttStream
 from spark_ingest.spark.server import open_at_server, server_of
@@ -47,6 +47,9 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
     if is_local:
         # Else Spark takes the first `python3` of the PATH, in which nothing of ours may be.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        # All of it is in this process. Else Spark looks for the address of this machine's name, and
+        # ends where the name has none, as on a machine that is not in its own /etc/hosts.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif master is not None and not master.startswith(OF_IMAGES):
         # As `spark-submit` has it: the configuration, the environment, and then what runs here.
         given = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
@@ -61,7 +64,7 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise NoSessionError(
-            f"Spark does not start with master {master}: {first_line(error)}"
+            f"Spark does not start with master {master}: {first_line(error)}{unknown_name()}"
         ) from None
     if is_local and _can_start_quickly():
         spark.sparkContext.pythonExec = str(WORKER_PYTHON)
