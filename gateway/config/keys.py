@@ -44,6 +44,7 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
 ACCESS_RULES_MAX = 10_000
+BINDINGS_MAX = 10_000
 FILTERS_PER_RULE_MAX = 64
 NAMES_PER_RULE_MAX = 256
 HOSTS_MAX = 32
@@ -359,6 +360,20 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
         "Addresses of those that are accepted, or networks that they are in; empty for all; those "
         "on serial lines have none, and are accepted",
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
+))
+
+BINDING = Table(
+    "binding", "Which identities may use which client ids: an id that fits an entry is for the "
+    "identities of that entry, and an identity that fits one may use no others; what fits none is "
+    "free; repeat the table for more",
+    settings=settings.BindingSettings, parts=(
+    Key("identities", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "How the sensor is known: "
+        "anonymous@LISTENER, psk:NAME, cert:SUBJECT, sender:HEX, serial:PORT, forwarder:LINK/NODE; "
+        "* stands for any text",
+        default="must be given", example='["serial:serial0"]', at_once=True),
+    Key("clients", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "Client ids; * stands for any text, "
+        "{identity} for what follows the kind of the identity, as NAME of psk:NAME",
+        default="must be given", example='["greenhouse-*"]', at_once=True),
 ))
 
 ACCESS = Table(
@@ -680,6 +695,7 @@ ROOT = Table(
         # none of their names: one that is uncommented alone is then a mistake that is found.
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         SECURITY,
+        Repeated(BINDING, BINDINGS_MAX, is_optional=True),
         Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,

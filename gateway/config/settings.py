@@ -183,6 +183,14 @@ class AccessSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BindingSettings:
+    """Which identities may use which client ids."""
+
+    identities: tuple[str, ...]
+    clients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
     access_default: Literal["allow", "deny"] = "deny"
 
@@ -369,6 +377,7 @@ class Settings:
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
     topic: tuple[TopicSettings, ...] = ()
+    binding: tuple[BindingSettings, ...] = ()
     access: tuple[AccessSettings, ...] = ()
     security: SecuritySettings = field(default_factory=SecuritySettings)
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
