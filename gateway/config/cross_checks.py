@@ -59,6 +59,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_keeping(settings, gathering)
     if _is_udp_clear(settings, gathering):
         _check_listeners(settings, gathering)
+        _check_networks(settings, gathering)
         _check_groups(settings, gathering)
     _check_serial_ports(settings, gathering)
     _check_predefined_topics(settings, gathering)
@@ -207,6 +208,22 @@ def _check_listeners(settings: Settings, gathering: Gathering) -> None:
                 gathering.add_problem(origin, path, message)
                 break
         seen.append((index, listener.listen))
+
+
+def _check_networks(settings: Settings, gathering: Gathering) -> None:
+    """A socket hears hosts of its own IP version alone."""
+    for index, listener in enumerate(settings.listeners):
+        path: KeyPath = ("udp", index, "networks")
+        given = gathering.given.get(path)
+        if given is None or path in gathering.unclear:
+            continue
+        version = ip_address(listener.listen.host).version
+        wrong = next((each for each in listener.networks if each.version != version), None)
+        if wrong is not None:
+            message = (
+                f"expected IPv{version} alone, as udp.{index}.listen is, got {quoted(str(wrong))}"
+            )
+            gathering.add_problem(given.origin, path, message)
 
 
 def _overlap(one: HostPort, other: HostPort) -> bool:

@@ -43,6 +43,7 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
+NETWORKS_MAX = 256
 ACCESS_RULES_MAX = 10_000
 BINDINGS_MAX = 10_000
 FILTERS_PER_RULE_MAX = 64
@@ -66,6 +67,8 @@ PER_TOPIC = (
 )
 
 ENUM_OPTIONS_MAX = 64
+UDP_SECURITY = ("none",)
+SERIAL_SECURITY = ("none",)
 STATE_CLASSES = ("measurement", "measurement_angle", "total", "total_increasing")
 ENTITY_CATEGORIES = ("none", "diagnostic")
 COMMAND_KINDS = ("number", "switch", "button", "select", "text", "light")
@@ -118,6 +121,13 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("multicast_hops", Integer(0, 255),
         "How many networks far the group is spoken to, 0 for this machine only",
         "routers pass nothing on"),
+    Key("networks", Networks(NETWORKS_MAX),
+        "Networks and addresses from which datagrams are taken, of the same IP version as listen; "
+        "those from elsewhere are dropped unread and counted; empty for all",
+        "nothing is known of the site", example='["192.168.4.0/24"]'),
+    Key("security", Choice(UDP_SECURITY),
+        "What is asked of who sends here; none: MQTT-SN as it is, where a client id is no proof",
+        "most sensors have no keys"),
 ))
 
 SERIAL = Table(
@@ -150,6 +160,9 @@ SERIAL = Table(
     Key("advertise", Boolean(),
         "Say ADVERTISE on the line when it opens, and each discovery.advertise_s",
         "a sensor on a line looks for its gateway as well, and it costs nobody radio time"),
+    Key("security", Choice(SERIAL_SECURITY),
+        "What is asked of who sends here; none: MQTT-SN as it is",
+        "who is at the cable is at the gateway"),
 ))
 
 DISCOVERY = Table(

@@ -81,6 +81,8 @@ class UdpSettings:
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    security: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class SerialSettings:
     burst_bytes_max: int = 0
     frame_gap_ms: float = 0.0
     advertise: bool = True
+    security: Literal["none"] = "none"
 
     @property
     def bits_per_octet(self) -> int:

@@ -21,6 +21,7 @@ class Reason(Enum):
     MEMORY_SCARCE = "memory_scarce"
     NOT_PERMITTED = "not_permitted"
     NOT_BOUND = "not_bound"
+    UNPROTECTED = "unprotected"
     TOPICS_FULL = "topics_full"
     HOST_TOPICS_FULL = "host_topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"

@@ -171,9 +171,14 @@ class Engine:
 
     def restore(self, saved: StateRecords, now: float) -> list[Effect]:
         """What outlasts a restart beside readings; comes before `restore_readings`."""
-        access = self._options.session.access
         outputs = restore.restore(
-            saved, self.client_table, self.downlink, self.upstream, self._acceptor, access, now
+            saved,
+            self.client_table,
+            self.downlink,
+            self.upstream,
+            self._acceptor,
+            self._options,
+            now,
         )
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
