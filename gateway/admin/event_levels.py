@@ -42,6 +42,12 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.NOT_PERMITTED: EventLevel(
         INFO, "add it to admission.listed, or permit new sensors for a while on the page"
     ),
+    Reason.NOT_BOUND: EventLevel(
+        WARNING, "its client id belongs to another identity, see [[binding]] in the configuration"
+    ),
+    Reason.UNPROTECTED: EventLevel(
+        WARNING, "give the sensor a key, or let it use a listener whose security is none"
+    ),
     Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
     Reason.HOST_TOPICS_FULL: EventLevel(
         WARNING, "if its sensors are yours, raise limits.topics_per_host_max"

@@ -86,6 +86,7 @@ class LinkNumbers:
     truncated: int
     group_joined: bool | None = None  # None for a link without a multicast group
     line: LineNumbers | None = None  # of a serial line
+    outside_networks: int = 0
     lost_address: str | None = None  # that the machine has given up its address, in a sentence
 
 

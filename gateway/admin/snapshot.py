@@ -275,6 +275,7 @@ def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNu
         receive_buffer_drops=link.read_receive_buffer_drops(),
         truncated=counters.truncated,
         group_joined=None if group is None else group.is_joined,
+        outside_networks=counters.outside_networks,
         lost_address=link.lost_address,
     )
 

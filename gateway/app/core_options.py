@@ -29,6 +29,8 @@ from gateway.storage.journal.options import JournalOptions, WhenFull
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from gateway.core.access.bindings import Bindings
+
 # What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
 PACKET_HEAD_BYTES = 128 * 1024
 # MQTT-SN heads are at most 9 bytes; names of REGISTER and filters of SUBSCRIBE must fit as well.
@@ -70,7 +72,7 @@ def engine_options(
             subscriptions_max=limits.subscriptions_per_client_max,
             when_outbox_full=WhenOutboxFull(limits.outbox_when_full),
             queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
-            access=AccessGate(access_rules(settings)),
+            access=AccessGate(access_rules(settings), bindings=client_bindings(settings)),
         ),
         admission=AdmissionOptions(
             **same_named(AdmissionOptions, *for_clients),
@@ -114,6 +116,15 @@ def access_rules(settings: Settings) -> AccessRules | None:
         for each in settings.access
     ]
     return AccessRules(rules, is_allowed=settings.security.access_default == "allow")
+
+
+def client_bindings(settings: Settings) -> Bindings | None:
+    """None without any: then all may use any client id."""
+    if not settings.binding:
+        return None
+    from gateway.core.access.bindings import Binding, Bindings
+
+    return Bindings(Binding(each.identities, each.clients) for each in settings.binding)
 
 
 def same_named(options: type[DataclassInstance], *tables: DataclassInstance) -> dict[str, Any]:

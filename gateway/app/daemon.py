@@ -31,7 +31,7 @@ from gateway.admin.metrics.lag import LagMeter
 from gateway.admin.snapshot import Snapshot
 from gateway.app.build_presence import PresenceParts, presence_publisher
 from gateway.app.build_watch import watch_of
-from gateway.app.core_options import access_rules, engine_options
+from gateway.app.core_options import access_rules, client_bindings, engine_options
 from gateway.app.credentials import read_credentials
 from gateway.app.exit_codes import ExitCode
 from gateway.app.listeners import SensorLinks
@@ -239,6 +239,8 @@ class _Parts:
             _configure_log(after, self.log_tail)
         if after.admission.listed != before.admission.listed:
             self.engine.operator.list_only(frozenset(after.admission.listed))
+        if after.binding != before.binding:
+            self.shell.on_asked(self.engine.operator.use_bindings(client_bindings(after)))
         if (after.access, after.security) != (before.access, before.security):
             self.shell.on_asked(self.engine.operator.use_access(access_rules(after)))
         if (

@@ -20,6 +20,7 @@ from gateway.config.settings import SerialSettings, Settings, UdpSettings
 from gateway.core.addresses import split
 from gateway.core.values import Peer
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
+from gateway.transports.clock import now
 from gateway.transports.udp.link import UdpLink, address_text
 from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidegate")
 
+OUTSIDE_LOG_S = 60.0
 NAME_S_MAX = 2.0  # for a look at where a path leads
 
 Check = Callable[[], str | None]
@@ -42,6 +44,8 @@ class SensorLinks:
         self.multicast: dict[int, GroupLink] = {}
         self.groups: dict[int, Group] = {}
         self._names = SideThread("names")
+        self._outside: dict[int, int] = {}  # by link: how many were logged
+        self._log_outside_at = 0.0
 
     def build(self, settings: Settings, shell: Shell) -> None:
         bytes_max = datagram_bytes_max(settings)
@@ -80,11 +84,20 @@ class SensorLinks:
     def look(self) -> None:
         """Each second: addresses come and go under a socket that is bound to them."""
         for number, link in enumerate(self.udp):
+            self._log_outside(number, link)
             before, problem = link.lost_address, link.check_address()
             if problem is not None and before is None:
                 log.warning("udp%d: %s", number, problem)
             elif problem is None and before is not None:
                 log.info("udp%d: the address %s is back", number, link.listening_on[0])
+
+    def _log_outside(self, number: int, link: UdpLink) -> None:
+        """Once in a time, however many there are."""
+        seen, count = self._outside.get(number, 0), link.counters.outside_networks
+        if count == seen or now() < self._log_outside_at:
+            return
+        self._outside[number], self._log_outside_at = count, now() + OUTSIDE_LOG_S
+        log.warning("udp%d: %d datagrams from outside its networks dropped", number, count - seen)
 
     def close(self) -> None:
         for group in self.multicast.values():
@@ -162,7 +175,17 @@ def _udp_link(
         datagram_bytes_max=bytes_max,
         shares_port=udp.multicast is not None,
         peers_max=peers_max,
+        is_within=_is_within(udp),
     )
+
+
+def _is_within(udp: UdpSettings) -> Callable[[bytes], bool] | None:
+    """Imported only when wanted."""
+    if not udp.networks:
+        return None
+    from gateway.transports.networks import hosts_within
+
+    return hosts_within(udp.networks)
 
 
 def _group(link: UdpLink, udp: UdpSettings, number: int, shell: Shell) -> GroupLink:

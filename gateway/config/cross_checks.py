@@ -42,6 +42,8 @@ AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
 # A segment is a sixteenth of the journal or more, and some of it is kept free for marks.
 JOURNAL_PER_READING_MIN = 18
 
+IDENTITY = "{identity}"  # in the client ids of a binding
+
 # Scopes that have a group of their own on each interface (RFC 4291, 2.7).
 SCOPES_OF_ONE_LINK = (1, 2)
 
@@ -57,6 +59,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_keeping(settings, gathering)
     if _is_udp_clear(settings, gathering):
         _check_listeners(settings, gathering)
+        _check_networks(settings, gathering)
         _check_groups(settings, gathering)
     _check_serial_ports(settings, gathering)
     _check_predefined_topics(settings, gathering)
@@ -64,6 +67,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
     _check_presence_clients(settings, gathering)
+    _check_bindings(settings, gathering)
     _check_access(settings, gathering)
     _check_home_assistant(settings, gathering)
     _check_devices(settings, gathering)
@@ -204,6 +208,22 @@ def _check_listeners(settings: Settings, gathering: Gathering) -> None:
                 gathering.add_problem(origin, path, message)
                 break
         seen.append((index, listener.listen))
+
+
+def _check_networks(settings: Settings, gathering: Gathering) -> None:
+    """A socket hears hosts of its own IP version alone."""
+    for index, listener in enumerate(settings.listeners):
+        path: KeyPath = ("udp", index, "networks")
+        given = gathering.given.get(path)
+        if given is None or path in gathering.unclear:
+            continue
+        version = ip_address(listener.listen.host).version
+        wrong = next((each for each in listener.networks if each.version != version), None)
+        if wrong is not None:
+            message = (
+                f"expected IPv{version} alone, as udp.{index}.listen is, got {quoted(str(wrong))}"
+            )
+            gathering.add_problem(given.origin, path, message)
 
 
 def _overlap(one: HostPort, other: HostPort) -> bool:
@@ -395,6 +415,22 @@ def _check_presence_clients(settings: Settings, gathering: Gathering) -> None:
             message = "expected none beside visitor = false, which is unavailable at once"
             path = (*entry.path, "available_s")
             gathering.add_problem(entry.given["available_s"], path, message)
+
+
+def _check_bindings(settings: Settings, gathering: Gathering) -> None:
+    for entry in _understood("binding", gathering):
+        binding = settings.binding[entry.number]
+        if not binding.identities:
+            message = 'expected identities, such as identities = ["psk:*"]'
+            gathering.add_problem(entry.origin, entry.path, message)
+        if not binding.clients:
+            message = 'expected client ids, such as clients = ["{identity}"]'
+            gathering.add_problem(entry.origin, entry.path, message)
+        for client in binding.clients:
+            if client.count(IDENTITY) > 1:
+                message = f"expected {IDENTITY} at most once in each, got {shown(client)}"
+                path = (*entry.path, "clients")
+                gathering.add_problem(entry.given["clients"], path, message)
 
 
 def _check_access(settings: Settings, gathering: Gathering) -> None:

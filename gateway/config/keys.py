@@ -43,7 +43,9 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
+NETWORKS_MAX = 256
 ACCESS_RULES_MAX = 10_000
+BINDINGS_MAX = 10_000
 FILTERS_PER_RULE_MAX = 64
 NAMES_PER_RULE_MAX = 256
 HOSTS_MAX = 32
@@ -65,6 +67,8 @@ PER_TOPIC = (
 )
 
 ENUM_OPTIONS_MAX = 64
+UDP_SECURITY = ("none",)
+SERIAL_SECURITY = ("none",)
 STATE_CLASSES = ("measurement", "measurement_angle", "total", "total_increasing")
 ENTITY_CATEGORIES = ("none", "diagnostic")
 COMMAND_KINDS = ("number", "switch", "button", "select", "text", "light")
@@ -117,6 +121,13 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("multicast_hops", Integer(0, 255),
         "How many networks far the group is spoken to, 0 for this machine only",
         "routers pass nothing on"),
+    Key("networks", Networks(NETWORKS_MAX),
+        "Networks and addresses from which datagrams are taken, of the same IP version as listen; "
+        "those from elsewhere are dropped unread and counted; empty for all",
+        "nothing is known of the site", example='["192.168.4.0/24"]'),
+    Key("security", Choice(UDP_SECURITY),
+        "What is asked of who sends here; none: MQTT-SN as it is, where a client id is no proof",
+        "most sensors have no keys"),
 ))
 
 SERIAL = Table(
@@ -149,6 +160,9 @@ SERIAL = Table(
     Key("advertise", Boolean(),
         "Say ADVERTISE on the line when it opens, and each discovery.advertise_s",
         "a sensor on a line looks for its gateway as well, and it costs nobody radio time"),
+    Key("security", Choice(SERIAL_SECURITY),
+        "What is asked of who sends here; none: MQTT-SN as it is",
+        "who is at the cable is at the gateway"),
 ))
 
 DISCOVERY = Table(
@@ -359,6 +373,20 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
         "Addresses of those that are accepted, or networks that they are in; empty for all; those "
         "on serial lines have none, and are accepted",
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
+))
+
+BINDING = Table(
+    "binding", "Which identities may use which client ids: an id that fits an entry is for the "
+    "identities of that entry, and an identity that fits one may use no others; what fits none is "
+    "free; repeat the table for more",
+    settings=settings.BindingSettings, parts=(
+    Key("identities", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "How the sensor is known: "
+        "anonymous@LISTENER, psk:NAME, cert:SUBJECT, sender:HEX, serial:PORT, forwarder:LINK/NODE; "
+        "* stands for any text",
+        default="must be given", example='["serial:serial0"]', at_once=True),
+    Key("clients", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "Client ids; * stands for any text, "
+        "{identity} for what follows the kind of the identity, as NAME of psk:NAME",
+        default="must be given", example='["greenhouse-*"]', at_once=True),
 ))
 
 ACCESS = Table(
@@ -680,6 +708,7 @@ ROOT = Table(
         # none of their names: one that is uncommented alone is then a mistake that is found.
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         SECURITY,
+        Repeated(BINDING, BINDINGS_MAX, is_optional=True),
         Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,

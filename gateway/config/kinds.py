@@ -211,7 +211,8 @@ class Choice(Kind):
 
     @property
     def expected(self) -> str:
-        return f"{', '.join(map(quoted, self.words[:-1]))} or {quoted(self.words[-1])}"
+        *others, last = map(quoted, self.words)
+        return f"{', '.join(others)} or {last}" if others else last
 
     def read(self, raw: object) -> str:
         if not isinstance(raw, str) or raw not in self.words:

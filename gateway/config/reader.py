@@ -20,6 +20,7 @@ from gateway.config.settings import (
     AccessSettings,
     AdminSettings,
     AdmissionSettings,
+    BindingSettings,
     ClientSettings,
     DiscoverySettings,
     ForwardersSettings,
@@ -114,6 +115,7 @@ def _settings(gathering: Gathering) -> Settings:
     filters = len(gathering.entries.get(("topic",), []))
     patterns = len(gathering.entries.get(("presence_client",), []))
     devices = len(gathering.entries.get(("home_assistant_device",), []))
+    bindings = len(gathering.entries.get(("binding",), []))
     rules = len(gathering.entries.get(("access",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     commands = len(gathering.entries.get(("home_assistant_command",), []))
@@ -130,6 +132,7 @@ def _settings(gathering: Gathering) -> Settings:
         upstream=UpstreamSettings(**upstream),
         journal=JournalSettings(**tables[("journal",)]),
         topic=tuple(_topic(tables[("topic", index)]) for index in range(filters)),
+        binding=tuple(_binding(tables[("binding", index)]) for index in range(bindings)),
         access=tuple(_rule(tables[("access", index)]) for index in range(rules)),
         security=SecuritySettings(**tables[("security",)]),
         predefined_topics=tables[("predefined_topics",)],
@@ -181,6 +184,11 @@ def _device(given: dict[str, Any]) -> HomeAssistantDeviceSettings:
 def _rule(given: dict[str, Any]) -> AccessSettings:
     """Topics that are missing are a problem, which `cross_checks` reports."""
     return AccessSettings(**({"topics": ()} | given))
+
+
+def _binding(given: dict[str, Any]) -> BindingSettings:
+    """What is missing is a problem, which `cross_checks` reports."""
+    return BindingSettings(**({"identities": (), "clients": ()} | given))
 
 
 def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:

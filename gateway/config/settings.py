@@ -81,6 +81,8 @@ class UdpSettings:
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    security: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class SerialSettings:
     burst_bytes_max: int = 0
     frame_gap_ms: float = 0.0
     advertise: bool = True
+    security: Literal["none"] = "none"
 
     @property
     def bits_per_octet(self) -> int:
@@ -180,6 +183,14 @@ class AccessSettings:
     qos_max: int = 2
     retain: bool = True
     payload_bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingSettings:
+    """Which identities may use which client ids."""
+
+    identities: tuple[str, ...]
+    clients: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,6 +380,7 @@ class Settings:
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
     topic: tuple[TopicSettings, ...] = ()
+    binding: tuple[BindingSettings, ...] = ()
     access: tuple[AccessSettings, ...] = ()
     security: SecuritySettings = field(default_factory=SecuritySettings)
     predefined_topics: Mapping[str, int] = field(default_factory=dict)

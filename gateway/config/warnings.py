@@ -29,6 +29,7 @@ def find_warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
     yield from _about_ports(settings, gathering)
     yield from _about_prefix(settings, gathering)
     yield from _about_topic_filters(settings, gathering)
+    yield from _about_bindings(settings, gathering)
     yield from _about_values(settings, gathering)
     yield from _about_commands(settings, gathering)
     yield from _about_state_dir(settings, gathering)
@@ -125,6 +126,16 @@ def _about_topic_filters(settings: Settings, gathering: Gathering) -> Iterator[s
             other = shown(settings.topic[before].filter)
             warning = f"never decides, because topic.{before}.filter {other} comes first"
             yield _line(("topic", index, "filter"), warning, gathering)
+
+
+def _about_bindings(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    if not settings.binding:
+        return
+    from gateway.config.binding_checks import useless_of
+
+    for index, binding in enumerate(settings.binding):
+        for key, warning in useless_of(binding, settings):
+            yield _line(("binding", index, key), warning, gathering)
 
 
 def _about_values(settings: Settings, gathering: Gathering) -> Iterator[str]:

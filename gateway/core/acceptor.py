@@ -69,6 +69,7 @@ _UNANSWERED: tuple[type, ...] = (
 PINGREQ_HEAD_BYTES = 2
 # A former session and the one beside it have messages at the same time, and no position twice.
 POSITIONS_APART = 1 << 20
+_NOT_BOUND = "its client id is bound to another identity"
 _NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sleepers"
 
 
@@ -86,6 +87,7 @@ class Acceptor:
         self._client_table = client_table
         self._sessions = client_table.sessions
         self._downlink = downlink
+        self._access = options.session.access
         self.admission = Admission(options.admission, client_table.sessions)
         self.discovery = Discovery(options.discovery, self.admission, received)
         self.half_open = HalfOpenClients(
@@ -126,11 +128,14 @@ class Acceptor:
             return self._receive_caller(caller, frame, now)
         sleeper = self._sleeper(frame)
         if sleeper is not None:
-            if self._may_rebind(sleeper, peer, now):
-                return self._rebind(sleeper, frame, peer, now)
             dropped = Dropped(
                 reason=Reason.STRANGER, client_id=sleeper.client_id, detail=_NOT_REBOUND, peer=peer
             )
+            not_bound = self._not_bound(sleeper.client_id, peer)
+            if not_bound is not None:
+                dropped = Dropped(Reason.NOT_BOUND, None, f"PINGREQ: {not_bound}", peer)
+            elif self._may_rebind(sleeper, peer, now):
+                return self._rebind(sleeper, frame, peer, now)
         return [dropped, *self._disconnect_unknown(frame, peer, now)]
 
     def _disconnect_unknown(self, frame: Frame, peer: Peer, now: float) -> list[Output]:
@@ -148,6 +153,10 @@ class Acceptor:
         client_id = self.admission.client_id_of(frame, self._sessions)
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
+        not_bound = self._not_bound(client_id, peer)
+        if not_bound is not None:
+            refused = Refusal(ReturnCode.NOT_SUPPORTED, Reason.NOT_BOUND, f"CONNECT: {not_bound}")
+            return _turned_away(refused, peer)
         session = self._sessions.get(client_id)
         refusal = None
         if session is None:
@@ -185,9 +194,10 @@ class Acceptor:
         self.half_open.take(peer, now)
         self._client_table.leave_address(session)
         ended: list[Output] = []
+        takes_over = peer == session.peer or self._access.is_proven(client_id, peer)
         if frame.clean_session and not session.is_blank:
-            ended, session = self._begin_anew(session, peer, contest)
-        elif not session.is_newcomer and self.contests.may_begin(session, peer):
+            ended, session = self._begin_anew(session, contest, takes_over=takes_over)
+        elif not takes_over and not session.is_newcomer and self.contests.may_begin(session, peer):
             ended, session = self._continue(session, latest, contest)
         outputs = [*ended, *session.connect(frame, peer, now)]
         self._client_table.enter(session)
@@ -253,6 +263,65 @@ class Acceptor:
                 self._client_table.enter(session)
         return [SessionOutput(session.client_id, outputs)]
 
+    # Who may use which client id
+
+    def _not_bound(self, client_id: ClientId, peer: Peer) -> str | None:
+        """Why who is there may not use this client id, if so."""
+        if not self._access.refuses_client_id(client_id, peer):
+            return None
+        return f"{client_id!r} is not for {self._access.identity_of(peer.link, peer.address)}"
+
+    def end_foreign(self) -> list[Output]:
+        """Bindings are others now. Who is where its client id may not be used any more is gone, but
+        not lost, and hears so: what waits for the client is for its own device.
+        """
+        callers = [each.client_id for each in self.half_open]
+        found = dict.fromkeys([*callers, *self._sessions])
+        return [output for each in found for output in self._end_foreign(each)]
+
+    def end_foreign_at(self, peer: Peer) -> list[Output]:
+        """The same of one address, where another identity is now."""
+        there = [
+            self._client_table.on_link(peer.link).get(peer.address),
+            self._client_table.unvalidated_at(peer),
+            self.contests.former_at(peer),
+            self.half_open.at(peer),
+        ]
+        found = dict.fromkeys(each.client_id for each in there if each is not None)
+        return [output for each in found for output in self._end_foreign(each)]
+
+    def _end_foreign(self, client_id: ClientId) -> list[Output]:
+        caller, session = self.half_open.of(client_id), self._sessions.get(client_id)
+        outputs: list[Output] = []
+        if caller is not None and self._access.is_foreign(client_id, caller.peer):
+            self.half_open.forget(client_id)
+            outputs += self._told_not_bound(client_id, caller.peer)
+        contest = self.contests.of(client_id)
+        if contest is not None:
+            newcomer, former = contest.newcomer, contest.former
+            if self._access.is_foreign(client_id, newcomer.peer):
+                outputs += self._told_not_bound(client_id, newcomer.peer)
+                before, session = newcomer.state, former
+                outputs += self._dismiss(contest, _NOT_BOUND)
+                if before is not former.state:
+                    outputs.append(contest.returned(before, _NOT_BOUND))
+            elif former.state not in ABSENT and self._access.is_foreign(client_id, former.peer):
+                outputs += self._told_not_bound(client_id, former.peer)
+                self.contests.leave_address(former)
+                outputs.append(FormerOutput(client_id, former.displace(_NOT_BOUND)))
+        if session is None or session.is_newcomer or session.state in ABSENT:
+            return outputs
+        if self._access.is_foreign(client_id, session.peer):
+            outputs += self._told_not_bound(client_id, session.peer)
+            outputs.append(SessionOutput(client_id, session.displace(_NOT_BOUND)))
+        return outputs
+
+    def _told_not_bound(self, client_id: ClientId, peer: Peer) -> list[Output]:
+        return [
+            Dropped(Reason.NOT_BOUND, client_id, self._not_bound(client_id, peer) or "", peer),
+            _disconnect(peer),
+        ]
+
     # Two conversations in one client's name
 
     def _displace_former(self, client_id: ClientId, peer: Peer) -> list[Output]:
@@ -264,13 +333,13 @@ class Acceptor:
         return [FormerOutput(former.client_id, former.displace())]
 
     def _begin_anew(
-        self, former: Session, peer: Peer, before: Contest | None
+        self, former: Session, before: Contest | None, *, takes_over: bool
     ) -> tuple[list[Output], Session]:
         """A clean session for a known client, in place of the former one or, as long as it is not
         known who says that, beside it. `before`: the contest that has just ended.
         """
         client_id = former.client_id
-        if peer == former.peer:
+        if takes_over:
             ended = self.discard(former)
             successor = self._sessions[client_id] = self._successor(former)
             return ended, successor
@@ -404,9 +473,14 @@ class Acceptor:
             effects += self._dismiss(contest, "it wakes up elsewhere")
             session = contest.former
         self._client_table.leave_address(session)
-        held, session = self._continue(session, latest, contest)
+        held: list[Output] = []
+        takes_over = self._access.is_proven(session.client_id, peer)
+        if not takes_over:
+            held, session = self._continue(session, latest, contest)
         session.moved_to(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES)
         outputs = [*held, rebound, *session.receive(frame, now)]
+        if takes_over:  # else its row has the address once that is proven
+            outputs += session.row_again()
         self._client_table.enter(session)
         return [*effects, SessionOutput(session.client_id, outputs)]
 

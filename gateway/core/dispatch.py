@@ -6,6 +6,7 @@ What is not for the session at its address, or not for it alone, is for the acce
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.addresses import address_behind
@@ -29,6 +30,9 @@ from gateway.frames import (
     has_trailing_octets,
 )
 
+if TYPE_CHECKING:
+    from gateway.core.access.plain_frames import PlainFrames
+
 Datagrams = Sequence[tuple[bytes, bytes]]
 
 _FOR_THE_ACCEPTOR = frozenset({Connect, Forwarded, SearchGw})
@@ -48,6 +52,12 @@ class Dispatcher:
         self._clients = client_table
         self._acceptor = acceptor
         self._received = received
+        self._plain: PlainFrames | None = None
+        if options.protected_links:  # imported only when wanted
+            from gateway.core.access.plain_frames import PlainFrames
+
+            may_answer = acceptor.admission.may_answer_unknown
+            self._plain = PlainFrames(options.protected_links, may_answer)
         packets_max = options.admission.packets_per_s_max
         self._rate_limit = RateLimit(packets_max) if packets_max else None
 
@@ -56,10 +66,14 @@ class Dispatcher:
     def admitted(
         self, link: int, datagrams: Datagrams, now: float
     ) -> tuple[Datagrams, list[Effect]]:
-        """Those that the rate limit lets through, and what became of the others."""
+        """Those that protection and the rate limit let through, and what became of the others."""
+        effects: list[Effect] = []
+        if self._plain is not None and link in self._plain.links:
+            datagrams, effects = self._plain.refused(link, datagrams, now)
         if self._rate_limit is None:
-            return datagrams, []
-        return self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
+            return datagrams, effects
+        within, dropped = self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
+        return within, effects + dropped
 
     def dispatch(
         self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float

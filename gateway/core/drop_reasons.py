@@ -20,6 +20,8 @@ class Reason(Enum):
     GAVE_WAY = "gave_way"
     MEMORY_SCARCE = "memory_scarce"
     NOT_PERMITTED = "not_permitted"
+    NOT_BOUND = "not_bound"
+    UNPROTECTED = "unprotected"
     TOPICS_FULL = "topics_full"
     HOST_TOPICS_FULL = "host_topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"

@@ -98,7 +98,7 @@ from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
 from gateway.core.uplink.uplink import Uplink
-from gateway.core.values import KeptRecords, Publication, Reading, SubscribeTo
+from gateway.core.values import KeptRecords, Peer, Publication, Reading, SubscribeTo
 
 
 class Engine:
@@ -172,7 +172,13 @@ class Engine:
     def restore(self, saved: StateRecords, now: float) -> list[Effect]:
         """What outlasts a restart beside readings; comes before `restore_readings`."""
         outputs = restore.restore(
-            saved, self.client_table, self.downlink, self.upstream, self._acceptor, now
+            saved,
+            self.client_table,
+            self.downlink,
+            self.upstream,
+            self._acceptor,
+            self._options,
+            now,
         )
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
@@ -214,6 +220,10 @@ class Engine:
     def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """What came by the group of a link; no session takes part in that."""
         return self._apply(self.discovery.receive(link, datagrams, now), now)
+
+    def identity_changed(self, link: int, address: bytes, now: float) -> list[Effect]:
+        """Another identity is at this address; comes before what it sends."""
+        return self._apply(self._acceptor.end_foreign_at(Peer(link, address)), now)
 
     # From the broker
 

@@ -10,6 +10,7 @@ gateway restarts, but for who was let in, which is saved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.access.gate import AccessGate
@@ -20,6 +21,9 @@ from gateway.core.session.session import Session
 from gateway.core.state_records import ClientId
 from gateway.core.uplink.uplink import Uplink
 from gateway.core.values import Message
+
+if TYPE_CHECKING:
+    from gateway.core.access.bindings import Bindings
 
 
 class Operator:
@@ -77,6 +81,11 @@ class Operator:
         """
         self._access.rules = rules
         return [output for session in self._sessions.values() for output in session.end_forbidden()]
+
+    def use_bindings(self, bindings: Bindings | None) -> list[Output]:
+        """Other bindings. Clients that are where they may not be any more hear DISCONNECT."""
+        self._access.bindings = bindings
+        return self._acceptor.end_foreign()
 
     # For who looks
 

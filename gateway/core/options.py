@@ -48,6 +48,8 @@ class EngineOptions:
     may_rebind: Callable[[bytes, bytes], bool] = _anywhere
     # Which host an address of a link is of; the bytes mean nothing else.
     host_of: Callable[[int, bytes], bytes] = _one_host
+    # On which of the links only protected packets count.
+    protected_links: frozenset[int] = frozenset()
     discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
     custody: CustodyOptions = field(default_factory=CustodyOptions)
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

@@ -2,8 +2,9 @@
 
 A client that was connected still is, at the address it had: it is served without CONNECT, its topic
 ids are known, and what waits for it goes on. One whose link is gone from the configuration is
-disconnected; if its session was a clean one that is its end. Two clients at one address cannot
-be: the second is disconnected.
+disconnected; if its session was a clean one that is its end. So is one at whose address is an
+identity that may not use its client id, and one that was plain on a link that is protected now.
+Two clients at one address cannot be: the second is disconnected.
 
 Limit: `clients_max` may be lower than before. Nobody is turned out; newcomers have to wait.
 """
@@ -13,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.core.acceptor import Acceptor
+from gateway.core.addresses import is_protected
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.effects import RecordRelease, Save
 from gateway.core.events import Output
 from gateway.core.mqtt.session import MqttSession
+from gateway.core.options import EngineOptions
 from gateway.core.session.session import ABSENT, Session
 from gateway.core.session.topic_registry import Announced
 from gateway.core.state_records import (
@@ -40,6 +43,7 @@ def restore(
     downlink: Downlink,
     upstream: MqttSession,
     acceptor: Acceptor,
+    options: EngineOptions,
     now: float,
 ) -> list[Output]:
     """Returns what is to be saved: the end of the sessions that are over."""
@@ -50,8 +54,12 @@ def restore(
     for client in saved.clients:
         row = client.session
         at_address = client_table.on_link(row.link)
+        peer = Peer(row.link, row.address)
         is_here = row.link >= 0 and row.address not in at_address
-        session = acceptor.new_session(row.client_id, Peer(row.link, row.address))
+        if row.link in options.protected_links and not is_protected(row.address):
+            is_here = False
+        is_here = is_here and not options.session.access.is_foreign(row.client_id, peer)
+        session = acceptor.new_session(row.client_id, peer)
         if row.clean and (not is_here or row.state in ABSENT):
             session.topics.restore(client.topics, row.next_topic_id, Announced.NOTHING)
             acceptor.former_topics.note(row.client_id, session.topics)

@@ -42,6 +42,7 @@ LINK = LinkNumbers(
     receive_buffer_drops=104,
     truncated=105,
     group_joined=True,
+    outside_networks=106,
 )
 LINE = LineNumbers(
     is_open=True,

@@ -143,6 +143,7 @@ EXPECTED = {
     "tidegate_datagram_send_failures_total{udp 0.0.0.0:1883}": 103,
     "tidegate_receive_buffer_drops_total{udp 0.0.0.0:1883}": 104,
     "tidegate_truncated_datagrams_total{udp 0.0.0.0:1883}": 105,
+    "tidegate_outside_networks_datagrams_total{udp 0.0.0.0:1883}": 106,
     "tidegate_datagrams_total{received,serial0}": 115,
     "tidegate_datagrams_total{sent,serial0}": 119,
     "tidegate_datagram_send_failures_total{serial0}": 109,

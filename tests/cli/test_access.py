@@ -59,6 +59,9 @@ def read(path: Path) -> Settings:
             ExitCode.FAILURE,
             "no entry fits, and security.access_default",
         ),
+        (["tank", "publish"], ExitCode.USAGE, "publish needs a topic"),
+        (["tank", "connect", "x"], ExitCode.USAGE, "connect has no topic"),
+        (["tank", "connect"], ExitCode.OK, "allowed: there are no [[binding]] entries"),
         (["well", "fly", "x"], ExitCode.USAGE, "invalid choice: 'fly'"),
     ],
 )
@@ -69,6 +72,49 @@ def test_it_says_which_entry_decides(
     done = tidegate("access", "explain", *asked, "--config", "c.toml", folder=tmp_path)
     assert done.returncode == code
     assert words in done.stdout + done.stderr
+
+
+BINDINGS = """
+[[binding]]
+identities = ["psk:*"]
+clients = ["tank-{identity}"]
+[[binding]]
+identities = ["serial:serial0"]
+clients = ["well", "well-*"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "identity", "binding", "words"),
+    [
+        ("tank-1", "psk:1", 0, "allowed: binding.0 decides (psk:*: tank-{identity})"),
+        ("tank-1", "psk:2", 0, "forbidden: binding.0 decides (psk:*: tank-{identity})"),
+        (
+            "well-2",
+            "serial:serial0",
+            1,
+            "allowed: binding.1 decides (serial:serial0: well, ",
+        ),
+        ("well", "anonymous@udp0", 1, "forbidden: binding.1 decides"),
+        ("other", "anonymous@udp0", None, "allowed: no entry of [[binding]] has this client id"),
+    ],
+)
+def test_it_says_which_binding_decides_for_connect(
+    tmp_path: Path, client: str, identity: str, binding: int | None, words: str
+) -> None:
+    (tmp_path / "c.toml").write_text(BINDINGS)
+    asked = ("access", "explain", client, "connect", "--identity", identity, "--config", "c.toml")
+    done = tidegate(*asked, folder=tmp_path)
+    is_allowed = words.startswith("allowed")
+    assert words in done.stdout
+    assert done.returncode == (ExitCode.OK if is_allowed else ExitCode.FAILURE)
+    assert json.loads(tidegate(*asked, "--json", folder=tmp_path).stdout) == {
+        "schema": "tidegate.access/1",
+        "allowed": is_allowed,
+        "binding": binding,
+        "client": client,
+        "identity": identity,
+    }
 
 
 def test_without_entries_all_may_do_all(tmp_path: Path) -> None:

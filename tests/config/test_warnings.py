@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from gateway.config.gathering import Gathering
 from gateway.config.mounts import free_bytes, taken_bytes
@@ -143,3 +144,41 @@ def test_a_zone_that_is_not_there_now_is_warned_about() -> None:
     )
     for there in ("lo", "1"):
         assert read(f'upstream.url = "mqtt://[fe80::1%25{there}]"\n').warnings == ()
+
+
+def test_a_binding_that_fits_no_sensor_is_warned_about() -> None:
+    text = """
+    [[udp]]
+    [[serial]]
+    port = "/dev/ttyS9"
+    [mqtt_sn]
+    client_id_bytes_max = 8
+    [[binding]]
+    identities = ["{identities}"]
+    clients = ["{clients}"]
+    """
+
+    def warned(identities: str, clients: str = "tank", security: Any = "none") -> list[str]:
+        given = text.replace("{identities}", identities).replace("{clients}", clients)
+        settings = read(given).settings
+        udp = replace(settings.udp[0], security=security)
+        found = find_warnings(replace(settings, udp=(udp,)), Gathering())
+        return [each.partition(": ")[2] for each in found if "binding" in each]
+
+    for each in ("anonymous@udp0", "serial:*", "forwarder:udp0/07", "forwarder:serial0/*", "*"):
+        assert warned(each) == [], each
+    for each in ("anonymous@udp1", "psk:*", "serial:serial1", "sender:0123456789abcdef", "udp0"):
+        assert warned(each) == [
+            f'binding.0.identities: "{each}" is the identity of no sensor of any listener'
+        ]
+    for security, own in (("protected", "sender:*"), ("dtls-psk", "psk:a"), ("dtls-cert", "c*")):
+        assert warned(own, security=security) == []
+        assert len(warned("anonymous@*", security=security)) == 1
+    assert warned("sender:0123456789abcdef", security="protected") == []
+    assert len(warned("sender:0123456789ABCDEF", security="protected")) == 1
+    assert warned("*", "*12345678{identity}") == []
+    (warning,) = warned("*", "*123456789{identity}")
+    assert warning == (
+        'binding.0.clients: "*123456789{identity}" fits no sensor, see '
+        "mqtt_sn.client_id_bytes_max (8)"
+    )

@@ -40,6 +40,7 @@ SERIAL = block("#[[serial]]")
 VALUE = block("#[[home_assistant_value]]")
 CLIENT = block("#[[presence_client]]")
 DEVICE = block("#[[home_assistant_device]]")
+BINDING = block("#[[binding]]")
 ACCESS = block("#[[access]]")
 COMMAND = block("#[[home_assistant_command]]")
 NEEDED = (
@@ -48,6 +49,7 @@ NEEDED = (
     | dict.fromkeys(VALUE, VALUE[:2])
     | dict.fromkeys(CLIENT, CLIENT[:3])
     | dict.fromkeys(DEVICE, DEVICE[:3])
+    | dict.fromkeys(BINDING, BINDING[:3])
     | dict.fromkeys(ACCESS, ACCESS[:2])
     | dict.fromkeys(COMMAND, COMMAND[:4])
 )
@@ -77,6 +79,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
         TOPIC[1],
         SERIAL[0],
         VALUE[0],
+        *BINDING[:2],
         ACCESS[0],
         *CLIENT[:2],
         *DEVICE[:2],
@@ -89,7 +92,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    tables = (TOPIC, SERIAL, VALUE, ACCESS, CLIENT, DEVICE, COMMAND)
+    tables = (TOPIC, SERIAL, VALUE, BINDING, ACCESS, CLIENT, DEVICE, COMMAND)
     for number in (each for table in tables for each in table[1:]):
         assert complaints(with_uncommented({number}))
 

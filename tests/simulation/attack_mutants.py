@@ -8,7 +8,6 @@ from gateway.core.acceptor import Acceptor
 from gateway.core.clients.contests import Contest, Contests
 from gateway.core.events import Output
 from gateway.core.session.session import Session
-from gateway.core.values import Peer
 from tests.simulation.downlink_watch import NOTHING_MISSED
 from tests.simulation.mutant import Mutant
 
@@ -17,9 +16,9 @@ def end_the_former_session(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = Acceptor._begin_anew
 
     def mutant(
-        self: Acceptor, former: Session, _peer: Peer, before: Contest | None
+        self: Acceptor, former: Session, before: Contest | None, *, takes_over: bool
     ) -> tuple[list[Output], Session]:
-        return begin(self, former, former.peer, before)
+        return begin(self, former, before, takes_over=True)
 
     monkeypatch.setattr(Acceptor, "_begin_anew", mutant)
 

@@ -10,6 +10,7 @@ from gateway.cli.sources import add_source_arguments, usable_configuration
 from gateway.config.settings import ACCESS_ACTIONS, Settings
 
 SCHEMA = "tidegate.access/1"
+CONNECT = "connect"
 EXPLAIN = """
 It reads the configuration, and needs no running gateway. Exit code 0: allowed;
 1: forbidden.
@@ -17,6 +18,7 @@ It reads the configuration, and needs no running gateway. Exit code 0: allowed;
 example:
   tidegate access explain greenhouse-7 publish sensors/greenhouse-7/air
   tidegate access explain well subscribe 'sensors/#' --identity serial:serial0
+  tidegate access explain tank connect --identity psk:tank
 """
 IMPORT = """
 Entries for the configuration, on stdout. A sensor of MQTT-SN has no user name,
@@ -33,10 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     explain = _add_action(actions, "explain", "say which rule decides for a sensor", EXPLAIN)
     add_source_arguments(explain)
     explain.add_argument("client", metavar="CLIENT", help="its client id")
+    does = (CONNECT, *ACCESS_ACTIONS)
+    explain.add_argument("does", metavar="WHAT", choices=does, help=f"one of {', '.join(does)}")
     explain.add_argument(
-        "does", metavar="WHAT", choices=ACCESS_ACTIONS, help=f"one of {', '.join(ACCESS_ACTIONS)}"
+        "topic", metavar="TOPIC", nargs="?", help="topic, or filter for subscribe; not for connect"
     )
-    explain.add_argument("topic", metavar="TOPIC", help="topic, or filter for subscribe")
     explain.add_argument(
         "--identity", default="anonymous@udp0", help="how it is known (default: %(default)s)"
     )
@@ -70,6 +73,12 @@ def _explain(arguments: argparse.Namespace) -> int:
     if configuration is None:
         return ExitCode.CONFIGURATION
     settings = configuration.settings
+    if (arguments.topic is None) is not (arguments.does == CONNECT):
+        has = "has no topic" if arguments.does == CONNECT else "needs a topic"
+        print_error(f"{arguments.does} {has}")
+        return ExitCode.USAGE
+    if arguments.does == CONNECT:
+        return _explain_connect(settings, arguments)
     rules = access_rules(settings)
     if rules is None:
         is_allowed, number, limits = True, None, ""
@@ -85,6 +94,31 @@ def _explain(arguments: argparse.Namespace) -> int:
     else:
         word = "allowed" if is_allowed else "forbidden"
         print_line(f"{word}: {_reason(settings, number)}{limits}")
+    return ExitCode.OK if is_allowed else ExitCode.FAILURE
+
+
+def _explain_connect(settings: Settings, arguments: argparse.Namespace) -> int:
+    from gateway.app.core_options import client_bindings
+
+    bindings = client_bindings(settings)
+    is_allowed, number = True, None
+    if bindings is not None:
+        verdict = bindings.verdict(arguments.client, arguments.identity)
+        is_allowed, number = verdict.is_allowed, verdict.binding
+    if bindings is None:
+        reason = "there are no [[binding]] entries"
+    elif number is None:
+        reason = "no entry of [[binding]] has this client id or this identity"
+    else:
+        binding = settings.binding[number]
+        who, names = ", ".join(binding.identities), ", ".join(binding.clients)
+        reason = f"binding.{number} decides ({who}: {names})"
+    if arguments.json:
+        answer = {"schema": SCHEMA, "allowed": is_allowed, "binding": number}
+        who_asks = {"client": arguments.client, "identity": arguments.identity}
+        print_line(json.dumps(answer | who_asks))
+    else:
+        print_line(f"{'allowed' if is_allowed else 'forbidden'}: {reason}")
     return ExitCode.OK if is_allowed else ExitCode.FAILURE
 
 

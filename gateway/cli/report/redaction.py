@@ -40,6 +40,7 @@ SHOWN_TEXTS = frozenset(
         *("home_assistant_value.name", "home_assistant_value.client"),
         *("home_assistant_value.label", "home_assistant_value.unit"),
         *("admin.hosts", "admission.listed"),
+        *("binding.identities", "binding.clients"),
         *("access.clients", "access.identities", "access.topics"),
     }
 )

@@ -1,11 +1,15 @@
-"""What the engine and the sessions ask of the access rules; without rules nothing is asked."""
+"""What the engine and the sessions ask of bindings and access rules; without any, nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gateway.core.access.rules import AccessRules, Action
 from gateway.core.values import Peer
+
+if TYPE_CHECKING:  # most have no bindings
+    from gateway.core.access.bindings import Bindings
 
 IdentityOf = Callable[[int, bytes], str]
 
@@ -15,11 +19,41 @@ def unknown(_link: int, _address: bytes) -> str:
 
 
 class AccessGate:
-    """`rules`: None without any, for those that ask for each message to look first."""
+    """`rules`: None without any, for those that ask for each message to look first; `bindings` as
+    well.
+    """
 
-    def __init__(self, rules: AccessRules | None = None, identity_of: IdentityOf = unknown) -> None:
+    def __init__(
+        self,
+        rules: AccessRules | None = None,
+        identity_of: IdentityOf = unknown,
+        bindings: Bindings | None = None,
+    ) -> None:
         self.rules = rules
         self.identity_of = identity_of
+        self.bindings = bindings
+
+    def refuses_client_id(self, client_id: str, peer: Peer) -> bool:
+        """Whether who is there may not use it."""
+        bindings = self.bindings
+        if bindings is None:
+            return False
+        return not bindings.verdict(client_id, self.identity_of(peer.link, peer.address)).is_allowed
+
+    def is_foreign(self, client_id: str, peer: Peer) -> bool:
+        """Whether a client that is there already may not be. As long as it is not known who is
+        there, it may: nothing comes from there until it is.
+        """
+        return bool(self.bindings and self.identity_of(peer.link, peer.address)) and (
+            self.refuses_client_id(client_id, peer)
+        )
+
+    def is_proven(self, client_id: str, peer: Peer) -> bool:
+        """Whether a key or a certificate shows that this is the client's own device."""
+        bindings = self.bindings
+        if bindings is None:
+            return False
+        return bindings.is_proven(client_id, self.identity_of(peer.link, peer.address))
 
     def refuses(self, client_id: str, peer: Peer, action: Action, topic: str) -> bool:
         rules = self.rules

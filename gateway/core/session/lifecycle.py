@@ -367,11 +367,13 @@ class SessionLifecycle:
             return False
         return now <= self.wake_at()
 
-    def displace(self) -> list[Output]:
-        """Another client id connects from this client's address: it is gone, but not lost (A4)."""
+    def displace(self, why: str = "another client id connected from its address") -> list[Output]:
+        """Another client id connects from this client's address, or it may not be there any more:
+        it is gone, but not lost (A4).
+        """
         if after(self.state, Input.DISCONNECT) is None:
             return []
-        return self._leave(Input.DISCONNECT, "another client id connected from its address")
+        return self._leave(Input.DISCONNECT, why)
 
     # Time
 

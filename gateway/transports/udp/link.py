@@ -77,6 +77,7 @@ class UdpCounters:
     receive_failed: int = 0
     receive_buffer_drops: int = 0
     truncated: int = 0  # longer than datagram_bytes_max, dropped
+    outside_networks: int = 0  # from hosts that are not in `networks`, dropped
 
 
 class UdpLink:
@@ -97,9 +98,11 @@ class UdpLink:
         datagram_bytes_max: int = 2048,
         shares_port: bool = False,
         peers_max: int = 10_000,
+        is_within: Callable[[bytes], bool] | None = None,
     ) -> None:
         """`shares_port`: with the socket of a multicast group. `peers_max`: of so many peers it is
-        known to which of our addresses they write (sources.py).
+        known to which of our addresses they write (sources.py). `is_within`: whether datagrams of
+        this raw address are taken; None for all.
         """
         self.listening_on = listen
         self.address_bytes = IPV6_BYTES if ":" in listen[0] else IPV4_BYTES
@@ -111,6 +114,7 @@ class UdpLink:
         self._batched = batched
         self._shares_port = shares_port
         self._peers_max = peers_max
+        self._is_within = is_within
         self._tick = AdaptiveTick(tick_ms_max, is_fine=True)
         self._busy_poll = BusyPoll(busy_poll_ms_max, processors=len(os.sched_getaffinity(0)))
         self._is_awake = False
@@ -143,6 +147,15 @@ class UdpLink:
         )
         self._loop = loop
         loop.add_reader(opened, self._readable)
+
+    def within(self, batch: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """What of it is from hosts that may send; the rest is counted."""
+        is_within = self._is_within
+        if is_within is None:
+            return batch
+        passed = [each for each in batch if is_within(each[0])]
+        self.counters.outside_networks += len(batch) - len(passed)
+        return passed
 
     def send(self, address: bytes, datagram: bytes) -> None:
         """Queued; a full batch flushes itself."""
@@ -294,6 +307,8 @@ class UdpLink:
             for _ in range(CALLS_PER_TURN):
                 count, batch = calls.receive()
                 found += count
+                if self._is_within is not None:
+                    batch = self.within(batch)
                 if batch:
                     tick.arrived(batch)
                     self._busy_poll.arrived(batch)

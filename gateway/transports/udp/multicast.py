@@ -132,7 +132,7 @@ class GroupLink:
 
     def _readable(self) -> None:
         _, batch = self._calls.receive()
-        others = [each for each in batch if not self._is_ours(each[0])]
+        others = [each for each in self._listener.within(batch) if not self._is_ours(each[0])]
         if others:
             self._callbacks.datagrams(others)
 

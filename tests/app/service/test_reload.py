@@ -196,6 +196,9 @@ key_file = "{word}"
 keep_alive_s = {number}
 [security]
 access_default = "{access}"
+[[binding]]
+identities = ["{word}"]
+clients = ["{word}"]
 [[access]]
 topics = ["{word}"]
 clients = ["{word}"]
