@@ -66,6 +66,11 @@ VERBS = (
         "tidegate access explain greenhouse-7 publish sensors/greenhouse-7/air",
     ),
     Verb(
+        "keys",
+        "add, show, rotate and revoke the keys of devices, one by one or by a file of many",
+        "tidegate keys add greenhouse-7\n  tidegate keys show greenhouse-7 --qr",
+    ),
+    Verb(
         "topics",
         "list the topics: their ids, who registered them, who hears them",
         "tidegate topics --prefix sensors/",
