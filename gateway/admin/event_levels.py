@@ -42,6 +42,9 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.NOT_PERMITTED: EventLevel(
         INFO, "add it to admission.listed, or permit new sensors for a while on the page"
     ),
+    Reason.NOT_APPROVED: EventLevel(
+        INFO, "it may do nothing until then: tidegate join approve CLIENT, or reject, or the page"
+    ),
     Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
     Reason.HOST_TOPICS_FULL: EventLevel(
         WARNING, "if its sensors are yours, raise limits.topics_per_host_max"

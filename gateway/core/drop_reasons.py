@@ -20,6 +20,7 @@ class Reason(Enum):
     GAVE_WAY = "gave_way"
     MEMORY_SCARCE = "memory_scarce"
     NOT_PERMITTED = "not_permitted"
+    NOT_APPROVED = "not_approved"
     TOPICS_FULL = "topics_full"
     HOST_TOPICS_FULL = "host_topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"
