@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     approve.add_argument(
         "--key",
         action="store_true",
-        help="also give it a key of its own, as `tidegate keys add` does",
+        help="also give it a key of its own, as the action add of the verb keys does",
     )
     _add_action(actions, "reject", "end one that waits")
 

@@ -169,7 +169,8 @@ def test_without_what_makes_codes_it_says_what_to_install(
     keys(folder, "add", "tank")
     monkeypatch.setitem(__import__("sys").modules, "segno", None)
     said = keys(folder, "show", "tank", "--qr", code=ExitCode.UNAVAILABLE)
-    assert "pip install 'tidegate[qr]'" in said
+    assert "install it with" in said
+    assert "qr" in said
 
 
 @pytest.mark.parametrize("text", ["0d", "7", "7w", "x", "-1d"])

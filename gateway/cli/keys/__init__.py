@@ -5,7 +5,6 @@ from pathlib import Path
 
 from gateway.cli.sources import add_source_arguments, usable_configuration
 
-SCHEMA = "tidegate.keys/1"
 EPILOG = """
 The keys are in security.keys_file of the configuration, without it in
 device.keys of gateway.state_dir; run this as the gateway's user or with sudo. A
@@ -24,7 +23,7 @@ time of --for is over: give the device its new key meanwhile.
 SHOW = """
 The QR code has one line of text: tidegate:key/1? and name, client, sender,
 epoch and key, as in the query of a URL; the key in hexadecimal digits. It needs
-the extra qr:  pip install 'tidegate[qr]'
+a package of the extra qr, and says how to install it.
 """
 IMPORT = """
 FILE has a head and a line for each device. Columns: name; and, if wanted,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.exit_codes import ExitCode
-from gateway.cli.keys import SCHEMA
 from gateway.cli.keys.private import PrivateError, private_text
 from gateway.cli.keys.table import COLUMNS, new_keys
 from gateway.cli.output import print_error, print_line, put
@@ -24,6 +23,7 @@ from gateway.storage.keys.errors import KeyRefusedError, KeysError
 from gateway.storage.keys.file import change_keys, read_keys, write_private
 from gateway.storage.keys.records import KeyRecords, NewKey, StoredKey, secret_of
 
+SCHEMA = "tidegate.keys/1"
 NEW_KEY_BYTES = 16  # what AES-128 of both ways takes
 
 
@@ -32,7 +32,7 @@ class NoQrError(Exception):
 
 
 def perform(arguments: argparse.Namespace, settings: Settings) -> int:
-    name = f"tidegate keys {arguments.action}"
+    name = f"tidegate {arguments.verb}"
     try:
         return _ACTIONS[arguments.action](arguments, settings)
     except KeyRefusedError as error:
@@ -117,7 +117,12 @@ def _show(arguments: argparse.Namespace, settings: Settings) -> int:
 
         code = code_of(text_of(keys[0]))
         if code is None:
-            raise NoQrError("QR codes need segno, of the extra qr:  pip install 'tidegate[qr]'")
+            from gateway.host.installation import Installation
+
+            raise NoQrError(
+                "QR codes need a package that is not installed; install it with:\n"
+                f"  {Installation.this().adding('qr')}"
+            )
         put(code)
         return ExitCode.OK
     if arguments.json:
