@@ -100,6 +100,30 @@ class Commands:
             return "only listed sensors may come in from now on, and those that were let in"
         return f"new sensors may come in for {duration(60 * minutes)}"
 
+    def join(self, seconds: int) -> str:
+        if not self.is_listed_only:
+            raise CannotError('all sensors may come in: admission.permit is "all"')
+        self.engine.operator.open_joining(self.now() + seconds)
+        if not seconds:
+            return "no new sensor may join from now on; those that wait go on waiting"
+        return f"new sensors may join for {duration(seconds)}, and wait for your approval"
+
+    def approve(self, client_id: str) -> str:
+        known = self._waiting(client_id)
+        self.perform(self.engine.operator.approve(known))
+        return "approved: it may come in from now on, and do what the rules of access allow"
+
+    def reject(self, client_id: str) -> str:
+        known = self._waiting(client_id)
+        self.perform(self.engine.operator.forget(known, self.now()))
+        self.latest.forget(known)
+        return "rejected: it is gone, and may ask again when joining is open"
+
+    def _waiting(self, client_id: str) -> ClientId:
+        if client_id not in self.engine.operator.waiting:
+            raise CannotError(f"no sensor {client_id!r} waits for approval")
+        return ClientId(client_id)
+
     def send_aside(self, numbers: Sequence[int] | None) -> str:
         aside = self.engine.uplink.aside
         chosen = list(aside.records) if numbers is None else numbers

@@ -48,6 +48,9 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.UNPROTECTED: EventLevel(
         WARNING, "give the sensor a key, or let it use a listener whose security is none"
     ),
+    Reason.NOT_APPROVED: EventLevel(
+        INFO, "it may do nothing until then: tidegate join approve CLIENT, or reject, or the page"
+    ),
     Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
     Reason.HOST_TOPICS_FULL: EventLevel(
         WARNING, "if its sensors are yours, raise limits.topics_per_host_max"

@@ -138,11 +138,11 @@ class Numbers:
     `upstream_state`: `connected to mqtt://host:1883`, or what it waits for and why. Numbers by QoS
     are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`. Those that
     are overdue are active or asleep as well. `permit_left_s`: for how long new clients that are
-    in no list may come in; None where all may. Rates are of the last minute, None before there are
-    two looks. `said`: messages of the gateway's own, as presence is. `unmoved_s`: of each kind of
-    standstill, how long the oldest that waits has not moved, within its bound or beyond it.
-    `configuration_doubt`: which file of it cannot be read for a reload.
-    `slow_callbacks`: by name.
+    in no list may come in, and `join_left_s` into quarantine; None where all may. Rates are of the
+    last minute, None before there are two looks. `said`: messages of the gateway's own, as presence
+    is. `unmoved_s`: of each kind of standstill, how long the oldest that waits has not moved,
+    within its bound or beyond it. `configuration_doubt`: which file of it cannot be read for a
+    reload. `slow_callbacks`: by name.
     """
 
     # fmt: off
@@ -285,6 +285,8 @@ class Numbers:
     permit_left_s: float | None = number(lambda look: look.permit_left_s, default=None)
     shared_ids: Sequence[SharedId] = number(lambda look: look.shared_ids, default=())
     permitted_clients: int = number(lambda look: look.engine.operator.permitted, default=0)
+    join_left_s: float | None = number(lambda look: look.join_left_s, default=None)
+    waiting_clients: Sequence[str] = number(lambda look: look.engine.operator.waiting, default=())
     journal: JournalNumbers = number(lambda look: look.journal, default=JournalNumbers())
     state: StateNumbers = number(lambda look: look.of.state(), default=StateNumbers())
     memory: MemoryNumbers = number(lambda look: look.of.memory(), default=MemoryNumbers())

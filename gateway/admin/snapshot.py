@@ -199,6 +199,12 @@ class Look:
         return max(0.0, self.engine.operator.permitted_until - self._now)
 
     @property
+    def join_left_s(self) -> float | None:
+        if not self.of.is_listed_only:
+            return None
+        return max(0.0, self.engine.operator.joining_until - self._now)
+
+    @property
     def shared_ids(self) -> list[SharedId]:
         text = self.of.peer_text
         return [

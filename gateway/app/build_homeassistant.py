@@ -74,12 +74,14 @@ def commands_of(
     restart: Callable[[], None],
     set_log_level: Callable[[Level], None],
     started_at: float,
+    join: Callable[[float], None] | None,
 ) -> GatewayCommands:
     return GatewayCommands(
         topics.commands,
         restart=restart,
         log_levels={level: partial(set_log_level, level) for level in LEVELS},
         started_at=started_at,
+        join=join,
     )
 
 
@@ -104,6 +106,7 @@ def _documents(settings: Settings, topics: Topics) -> DiscoveryDocuments:
         ],
         takes_commands=settings.home_assistant.gateway_commands,
         log_levels=tuple(LEVELS),
+        has_joining=settings.admission.permit == "listed",
         command_options=[
             CommandOptions(**same_named(CommandOptions, each))
             for each in settings.home_assistant_command

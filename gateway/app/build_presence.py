@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.admin.event_log import EventLog
@@ -26,11 +28,13 @@ from gateway.presence.retained_ledger import RetainedLedgerFile
 from gateway.presence.sampler import Sampler
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
-from gateway.transports.clock import machine_now, unix_ms_at_zero
+from gateway.transports.clock import machine_now, now, unix_ms_at_zero
 
 if TYPE_CHECKING:
     from gateway.presence.homeassistant.identities import Identities
     from gateway.presence.retained_search import RetainedSearch
+
+log = logging.getLogger("tidegate")
 
 CLOCK_SET_S = 2.0
 
@@ -81,7 +85,11 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         records = build_homeassistant.records_of(settings)
         if settings.home_assistant.gateway_commands:
             commands = build_homeassistant.commands_of(
-                topics, parts.restart, parts.set_log_level, parts.snapshot.started_at
+                topics,
+                parts.restart,
+                parts.set_log_level,
+                parts.snapshot.started_at,
+                partial(_join, parts) if settings.admission.permit == "listed" else None,
             )
     since = _Since()
     saying = PresenceQueue(
@@ -134,6 +142,19 @@ def _search(topics: Topics, identities: Identities | None) -> RetainedSearch:
     return RetainedSearch(topics, identities)
 
 
+def _joining(snapshot: Snapshot) -> dict[str, str]:
+    """Only where it can be opened: who reads it elsewhere would take OFF for closed."""
+    if not snapshot.is_listed_only:
+        return {}
+    is_open = now() < snapshot.engine.operator.joining_until
+    return {"permit_joining": "ON" if is_open else "OFF"}
+
+
+def _join(parts: PresenceParts, seconds: float) -> None:
+    log.warning("new sensors may join for %.0f s, by a command from the broker", seconds)
+    parts.engine.operator.open_joining(now() + seconds)
+
+
 def statistics(
     parts: PresenceParts, board: Availability | None, since: _Since
 ) -> dict[str, object]:
@@ -146,6 +167,7 @@ def statistics(
         "version": version(),
         "uptime_s": int(snapshot.uptime_s),
         "log_level": parts.in_force.configuration.settings.log.level,
+        **_joining(snapshot),
         "readings": {"taken": sum(engine.uplink.taken), "per_s": _rounded(rates.in_per_s)},
         "deliveries": {
             "given": sum(engine.downlink.delivered),

@@ -1,4 +1,5 @@
-"""The files of the configuration that hold secrets, read: passwords, and certificates with keys.
+"""The files of the configuration that hold secrets, read: passwords, certificates with keys, and
+the keys of devices.
 
 Read as a whole or not at all, at the start and at each reload, so that a gateway never goes on with
 half of what is new.
@@ -10,22 +11,34 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from ssl import SSLContext
+from typing import TYPE_CHECKING
 
 from gateway.config.credential import credential_of, stored_at
-from gateway.config.regular_file import read_regular
+from gateway.config.regular_file import opening, read_regular
 from gateway.config.settings import Settings
 from gateway.transports.errors import LinkError
 from gateway.transports.tls import FILE_BYTES_MAX, client_context
 
+if TYPE_CHECKING:
+    from gateway.storage.keys.valid import ValidKeys
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`tls_files` tells whether certificates or keys are others than before."""
+    """`tls_files` tells whether certificates or keys are others than before, and `keys_digest` the
+    same of the keys of devices. `keys`: None without any.
+    """
 
-    password: bytes | None
-    admin_password: bytes | None
+    password: bytes | None = field(repr=False)
+    admin_password: bytes | None = field(repr=False)
     tls: SSLContext | None = field(compare=False)
     tls_files: tuple[bytes, ...]
+    keys: ValidKeys | None = field(compare=False, default=None)
+    keys_digest: bytes = b""
+
+    def is_same_but_for_keys(self, other: Credentials) -> bool:
+        """Nothing that is there for the broker or the page has changed."""
+        return replace(self, keys_digest=other.keys_digest) == other
 
 
 def read_credentials(settings: Settings) -> Credentials:
@@ -40,11 +53,14 @@ def read_credentials(settings: Settings) -> Credentials:
     admin_password = _password("admin.password_file", settings.admin.password_file)
     if admin_password == b"":
         raise LinkError(f"admin.password_file {settings.admin.password_file} holds no password")
+    keys, keys_digest = _device_keys(settings.keys_file)
     return Credentials(
         password=password,
         admin_password=admin_password,
         tls=tls,
         tls_files=tuple(map(_digest, files)),
+        keys=keys,
+        keys_digest=keys_digest,
     )
 
 
@@ -71,7 +87,8 @@ def with_stored(settings: Settings) -> Settings:
         password_file=_at_hand(upstream.password_file),
     )
     admin = replace(admin, password_file=_at_hand(admin.password_file))
-    return replace(settings, upstream=upstream, admin=admin)
+    security = replace(settings.security, keys_file=_at_hand(settings.security.keys_file))
+    return replace(settings, upstream=upstream, admin=admin, security=security)
 
 
 def _at_hand(path: Path | None) -> Path | None:
@@ -87,6 +104,27 @@ def _is_readable(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _device_keys(path: Path) -> tuple[ValidKeys | None, bytes]:
+    """Raises LinkError."""
+    opening(path)
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        if credential_of(path) is None:
+            return None, b""  # no device has a key yet
+    except OSError as error:
+        raise LinkError(f"security.keys_file {path} cannot be read: {error.strerror}") from error
+    from gateway.storage.keys.errors import KeysError  # where there are keys alone
+    from gateway.storage.keys.file import read_keys
+    from gateway.storage.keys.valid import ValidKeys
+
+    try:
+        records, digest = read_keys(path)
+    except KeysError as error:
+        raise LinkError(f"security.keys_file {error}") from None
+    return ValidKeys(records), digest
 
 
 def _password(key: str, path: Path | None) -> bytes | None:

@@ -238,7 +238,8 @@ class _Parts:
         if after.log != before.log:
             _configure_log(after, self.log_tail)
         if after.admission.listed != before.admission.listed:
-            self.engine.operator.list_only(frozenset(after.admission.listed))
+            listed = frozenset(after.admission.listed)
+            self.shell.on_asked(self.engine.operator.list_only(listed))
         if after.binding != before.binding:
             self.shell.on_asked(self.engine.operator.use_bindings(client_bindings(after)))
         if (after.access, after.security) != (before.access, before.security):

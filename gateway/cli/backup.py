@@ -17,8 +17,8 @@ from gateway.storage.state.errors import StateError
 SCHEMA = "tidegate.backup/1"
 EPILOG = """
 The gateway may be running: the file holds one moment of it. It holds readings
-and topics, so keep it as you would keep those. Passwords and private keys are
-in it only with --with-secrets. Variables and --set are not in it.
+and topics, so keep it as you would keep those. Passwords, private keys and
+keys of devices are in it only with --with-secrets. Variables and --set are not in it.
 """
 
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-secrets",
         action="store_true",
-        help="also passwords and private keys, as they are; anyone who has the file has them",
+        help="also passwords and keys, as they are; anyone who has the file has them",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
     parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")

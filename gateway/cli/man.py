@@ -15,6 +15,7 @@ from gateway.host.version import version
 FILES = (
     ("/etc/tidegate/config.toml", "the configuration, if no --config names another one"),
     ("/var/lib/tidegate", "readings that wait, sessions and messages for sleepers"),
+    ("/var/lib/tidegate/device.keys", "keys of devices, as the verb keys writes them"),
     ("/etc/credstore", "secrets that systemd hands to the service, as credential:NAME"),
 )
 SIGNALS = (

@@ -66,6 +66,16 @@ VERBS = (
         "tidegate access explain greenhouse-7 publish sensors/greenhouse-7/air",
     ),
     Verb(
+        "keys",
+        "add, show, rotate and revoke the keys of devices, one by one or by a file of many",
+        "tidegate keys add greenhouse-7\n  tidegate keys show greenhouse-7 --qr",
+    ),
+    Verb(
+        "join",
+        "let new sensors join, and approve of them or reject them",
+        "tidegate join --for 120s\n  tidegate join approve greenhouse-7",
+    ),
+    Verb(
         "topics",
         "list the topics: their ids, who registered them, who hears them",
         "tidegate topics --prefix sensors/",

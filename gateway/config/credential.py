@@ -13,6 +13,7 @@ from gateway.config.kinds import FilePath, MismatchError
 from gateway.config.settings import Settings
 from gateway.config.spelling import quoted
 
+KEYS_KEY = "security.keys_file"
 # Of the files that the configuration names.
 FILE_KEYS = (
     "upstream.password_file",
@@ -20,6 +21,7 @@ FILE_KEYS = (
     "upstream.cert_file",
     "upstream.key_file",
     "admin.password_file",
+    KEYS_KEY,
 )
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
@@ -98,4 +100,4 @@ def named_files(settings: Settings) -> dict[str, Path]:
 
 
 def is_secret(key: str) -> bool:
-    return key.endswith(("password_file", "key_file"))
+    return key.endswith(("password_file", "key_file", "keys_file"))

@@ -417,6 +417,9 @@ SECURITY = Table("security", "What holds where no rule says otherwise",
                  settings=settings.SecuritySettings, parts=(
     Key("access_default", Choice(("allow", "deny")), "What no entry of [[access]] fits",
         "where there are entries, what was forgotten is closed", at_once=True),
+    Key("keys_file", CredentialPath(), "Keys of devices, as the verb keys writes them; mode 0600",
+        default="device.keys in gateway.state_dir", example='"credential:tidegate.keys"',
+        at_once=True),
 ))
 
 ADMISSION = Table("admission", "Which new sensors may come in",

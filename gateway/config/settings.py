@@ -58,6 +58,7 @@ def client_id_for(gateway_name: str) -> str:
 ANY_ADDRESS = HostPort("0.0.0.0", 1883)
 NOWHERE = HostPort("", 0)
 THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
+KEYS_FILE = "device.keys"  # in the state folder, where no other is named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +197,7 @@ class BindingSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
     access_default: Literal["allow", "deny"] = "deny"
+    keys_file: Path | None = None  # see `Settings.keys_file`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,6 +405,11 @@ class Settings:
     def listeners(self) -> tuple[UdpSettings, ...]:
         """None of them if UDP is switched off."""
         return tuple(udp for udp in self.udp if udp.listen != NOWHERE)
+
+    @property
+    def keys_file(self) -> Path:
+        """Of the keys of devices."""
+        return self.security.keys_file or self.gateway.state_dir / KEYS_FILE
 
     @property
     def stores_readings(self) -> bool:

@@ -88,7 +88,7 @@ class Acceptor:
         self._sessions = client_table.sessions
         self._downlink = downlink
         self._access = options.session.access
-        self.admission = Admission(options.admission, client_table.sessions)
+        self.admission = Admission(options.admission, client_table.sessions, self._access)
         self.discovery = Discovery(options.discovery, self.admission, received)
         self.half_open = HalfOpenClients(
             callers_max=options.admission.callers_max,
@@ -238,7 +238,7 @@ class Acceptor:
             effects += self._end(gives_way)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._client_table.enter(session)
-        effects += self.admission.came_in(client_id)
+        effects += self.admission.came_in(client_id, peer, caller.at)
         effects += session.connect_received(caller.connect(), caller.at)
         return [*effects, SessionOutput(client_id, session.receive(frame, now))]
 

@@ -22,6 +22,7 @@ class Reason(Enum):
     NOT_PERMITTED = "not_permitted"
     NOT_BOUND = "not_bound"
     UNPROTECTED = "unprotected"
+    NOT_APPROVED = "not_approved"
     TOPICS_FULL = "topics_full"
     HOST_TOPICS_FULL = "host_topics_full"
     SUBSCRIPTIONS_FULL = "subscriptions_full"

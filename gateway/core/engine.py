@@ -182,7 +182,7 @@ class Engine:
         )
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
-        self._acceptor.admission.restore(saved.permits)
+        self._acceptor.admission.restore(saved.permits, saved.waiting)
         return self._apply(outputs, now)
 
     def restore_readings(

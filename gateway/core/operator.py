@@ -71,15 +71,23 @@ class Operator:
         """Let in clients that no list names, until then."""
         self._acceptor.admission.permitted_until = until
 
-    def list_only(self, listed: frozenset[str]) -> None:
+    def open_joining(self, until: float) -> None:
+        """Let in clients that no list names, into quarantine, until then."""
+        self._acceptor.admission.joining_until = until
+
+    def approve(self, client_id: ClientId) -> list[Output]:
+        """One that waits in quarantine is let in for good."""
+        return [*self._acceptor.admission.approve(client_id)]
+
+    def list_only(self, listed: frozenset[str]) -> list[Output]:
         """Another list of clients that may come in, in place of the configuration's."""
-        self._acceptor.admission.list_only(listed)
+        return [*self._acceptor.admission.list_only(listed)]
 
     def use_access(self, rules: AccessRules | None) -> list[Output]:
         """Other rules of access. What a client has and may not have any more ends: subscriptions,
         and its will.
         """
-        self._access.rules = rules
+        self._access.use(rules)
         return [output for session in self._sessions.values() for output in session.end_forbidden()]
 
     def use_bindings(self, bindings: Bindings | None) -> list[Output]:
@@ -92,6 +100,15 @@ class Operator:
     @property
     def permitted_until(self) -> float:
         return self._acceptor.admission.permitted_until
+
+    @property
+    def joining_until(self) -> float:
+        return self._acceptor.admission.joining_until
+
+    @property
+    def waiting(self) -> list[ClientId]:
+        """Who waits for approval, the first to come first."""
+        return list(self._acceptor.admission.waiting)
 
     @property
     def permitted(self) -> int:

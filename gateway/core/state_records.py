@@ -218,6 +218,20 @@ class PermitDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingRecord:
+    """A client that came in while joining was open, and may do nothing until the operator approves
+    of it.
+    """
+
+    client_id: ClientId
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingDeleted:
+    client_id: ClientId
+
+
+@dataclass(frozen=True, slots=True)
 class AsideRecord:
     """A reading that the broker does not take, set aside at `set_aside_ms` (Unix milliseconds)
     because of `reason`; its delivery tag is from `epoch` to `unix_ms`.
@@ -262,6 +276,8 @@ Change = (
     | DueWillDeleted
     | PermitRecord
     | PermitDeleted
+    | WaitingRecord
+    | WaitingDeleted
     | AsideRecord
     | AsideDeleted
     | RunTimeRecord
@@ -288,6 +304,7 @@ class StateRecords:
     filters: list[str]
     due_wills: list[DueWillRecord] = field(default_factory=list)
     permits: list[ClientId] = field(default_factory=list)
+    waiting: list[ClientId] = field(default_factory=list)
     aside: list[AsideRecord] = field(default_factory=list)
     run_ms: int = 0
 

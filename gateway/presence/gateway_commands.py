@@ -13,17 +13,20 @@ from collections.abc import Callable, Mapping
 from math import inf
 
 from gateway.core.effects import OwnTopicReceived
-from gateway.presence.topics import LOG_LEVEL, RESTART
+from gateway.presence.topics import LOG_LEVEL, PERMIT_JOINING, RESTART
 
 log = logging.getLogger("tidegate.presence")
 
 RESTART_EVERY_S = 60.0
 LINE_EVERY_S = 1.0
+JOIN_S = 254  # as long as joining may be open at all
 SHOWN_MAX = 60  # characters of what was published
 
 
 class GatewayCommands:
-    """`topics`: what is before the name of a command. `log_levels`: how to set each."""
+    """`topics`: what is before the name of a command. `log_levels`: how to set each. `join`: how to
+    open joining for so many seconds, 0 to close it; None where all may come in.
+    """
 
     def __init__(
         self,
@@ -32,11 +35,13 @@ class GatewayCommands:
         restart: Callable[[], None],
         log_levels: Mapping[str, Callable[[], None]],
         started_at: float,
+        join: Callable[[float], None] | None = None,
     ) -> None:
         self._topics = topics
         self._restart = restart
         self._log_levels = log_levels
         self._started_at = started_at
+        self._join = join
         self._logged_at = -inf
 
     def receive(self, received: OwnTopicReceived, now: float) -> bool:
@@ -64,5 +69,10 @@ class GatewayCommands:
             if text not in self._log_levels:
                 return f"expected one of {', '.join(self._log_levels)}"
             self._log_levels[text]()
+            return None
+        if name == PERMIT_JOINING and self._join is not None:
+            if text not in ("ON", "OFF"):
+                return "expected ON or OFF"
+            self._join(JOIN_S if text == "ON" else 0.0)
             return None
         return f"there is none of this name; {RESTART} and {LOG_LEVEL} are"

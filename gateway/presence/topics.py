@@ -15,6 +15,7 @@ _ANNOUNCEMENT = re.compile(r".+/device/tidegate_[A-Za-z0-9_-]+/config")
 # Commands to the gateway itself.
 RESTART = "restart"
 LOG_LEVEL = "log_level"
+PERMIT_JOINING = "permit_joining"
 # What the id of a sensor without a connection begins with, before the topic of its readings.
 NO_CONNECTION = "topic:"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")

@@ -27,6 +27,9 @@ ACTIONS: list[tuple[str, dict[str, object], str]] = [
         "publish well cmd b'\\x00\\xff' 2",
     ),
     ("permit", {"minutes": 5}, "permit 5.0"),
+    ("join", {"seconds": 254}, "join 254"),
+    ("join_approve", {"client": "well"}, "approve well"),
+    ("join_reject", {"client": "well"}, "reject well"),
     ("release", {"line": "serial0", "minutes": 240}, "release serial0 240.0"),
     ("aside_send", {"numbers": [1, 7]}, "send [1, 7]"),
     ("aside_send", {"numbers": "all"}, "send None"),
@@ -43,6 +46,9 @@ WRONG: list[tuple[str, object, str]] = [
     ("publish", {"client": "well", "topic": "cmd", "payload": "xyz", "hex": True}, "hexadecimal"),
     ("publish", {"client": "well", "payload": "on"}, "topic is a text"),
     ("permit", {}, "minutes is a number"),
+    ("join", {"seconds": 255}, "from 0 to 254"),
+    ("join", {"seconds": True}, "seconds is a whole number"),
+    ("join", {"seconds": -1}, "from 0 to 254"),
     ("permit", {"minutes": True}, "minutes is a number"),
     ("permit", {"minutes": -1}, "from 0 to 1440"),
     ("permit", {"minutes": 1e9}, "from 0 to 1440"),
@@ -121,6 +127,15 @@ class Noted:
 
     def permit(self, minutes: float) -> str:
         return self._note(f"permit {minutes}")
+
+    def join(self, seconds: int) -> str:
+        return self._note(f"join {seconds}")
+
+    def approve(self, client_id: str) -> str:
+        return self._note(f"approve {client_id}")
+
+    def reject(self, client_id: str) -> str:
+        return self._note(f"reject {client_id}")
 
     def send_aside(self, numbers: Sequence[int] | None) -> str:
         return self._note(f"send {numbers}")

@@ -135,6 +135,25 @@ def test_the_door_is_opened_for_a_while_where_there_is_a_list() -> None:
         clerk_of(Bench()).permit(5)
 
 
+def test_new_ones_join_and_wait_for_an_answer_in_words() -> None:
+    admission = AdmissionOptions(is_listed_only=True)
+    bench = Bench(EngineOptions(UPSTREAM, admission=admission))
+    commands = clerk_of(bench, is_listed_only=True)
+    assert commands.join(120).startswith("new sensors may join for 2 min 0 s")
+    assert bench.engine.operator.joining_until == 120.0
+    bench.join(b"well")
+    bench.join(b"door")
+    assert commands.approve("well").startswith("approved")
+    assert commands.reject("door").startswith("rejected")
+    assert list(bench.engine.sessions) == ["well"]
+    for answer in (commands.approve, commands.reject):
+        with pytest.raises(CannotError, match="'well' waits for approval"):
+            answer("well")
+    assert commands.join(0).startswith("no new sensor may join")
+    with pytest.raises(CannotError, match='permit is "all"'):
+        clerk_of(Bench()).join(5)
+
+
 # Serial ports
 
 

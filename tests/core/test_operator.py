@@ -5,7 +5,8 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.clients.admission import AdmissionOptions
+from gateway.core.access.rules import AccessRule, AccessRules
+from gateway.core.clients.admission import WAITING_MAX, AdmissionOptions
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, ReadingTaken, Save
 from gateway.core.engine import EngineOptions
@@ -16,18 +17,23 @@ from gateway.core.state_records import (
     PermitRecord,
     SessionDeleted,
     StateRecords,
+    WaitingDeleted,
+    WaitingRecord,
 )
 from gateway.core.values import Message
 from gateway.frames import (
     Connack,
     Connect,
     Disconnect,
+    Frame,
     Pingreq,
     Pingresp,
     Puback,
     Regack,
     Register,
     ReturnCode,
+    Suback,
+    Subscribe,
     WillMsg,
     WillTopic,
 )
@@ -35,7 +41,7 @@ from tests.support.engine_bench import UPSTREAM, Bench, published, short
 from tests.support.journal_bench import JournalBench
 from tests.support.uplink_stories import bench_of, puback, sent
 
-WELL = ClientId("well")
+WELL, TANK, OTHER = ClientId("well"), ClientId("tank"), ClientId("other")
 
 
 def told_to_save(bench: Bench, kind: type) -> list[object]:
@@ -277,6 +283,124 @@ def test_where_all_may_come_in_nobody_is_asked(minutes: float) -> None:
     bench.engine.operator.permit(minutes)
     bench.join(b"well")
     assert told_to_save(bench, PermitRecord) == []
+
+
+# Joining
+
+
+def code(answers: list[Frame]) -> int:
+    (answer,) = answers
+    assert isinstance(answer, Puback | Suback | Regack)
+    return answer.return_code
+
+
+def with_one_waiting() -> Bench:
+    """Joining was open for 60 s; the well came, and waits."""
+    bench = listed_only()
+    bench.engine.operator.open_joining(60.0)
+    assert bench.engine.operator.joining_until == 60.0
+    bench.join(b"well")
+    assert bench.engine.operator.waiting == [WELL]
+    return bench
+
+
+def test_who_joins_may_do_nothing_until_it_is_approved() -> None:
+    bench = with_one_waiting()
+    assert told_to_save(bench, WaitingRecord) == [WaitingRecord(WELL)]
+    (news,) = [each for each in bench.told(Dropped) if each.reason is Reason.NOT_APPROVED]
+    assert news.client_id == WELL
+    refused = ReturnCode.NOT_SUPPORTED
+    assert code(bench.say(b"well", short(b"21.5", 1, 7))) == refused
+    assert code(bench.say(b"well", Subscribe(8, b"a/#"))) == refused
+    assert code(bench.say(b"well", Register(0, 9, b"a/b"))) == refused
+    assert bench.say(b"well", Pingreq()) == [Pingresp()]
+    bench.join(b"tank")
+    assert code(bench.say(b"tank", short(b"21.5", 1, 7))) == ReturnCode.ACCEPTED
+    bench.ask(bench.engine.operator.approve(WELL))
+    rows = [each.change for each in bench.told(Save)]
+    saved = [each for each in rows if isinstance(each, WaitingDeleted | PermitRecord)]
+    assert saved == [WaitingDeleted(WELL), PermitRecord(WELL)]
+    assert code(bench.say(b"well", short(b"21.5", 1, 8))) == ReturnCode.ACCEPTED
+    assert (bench.engine.operator.waiting, bench.engine.operator.permitted) == ([], 1)
+
+
+def test_one_that_joins_leaves_no_will() -> None:
+    bench = listed_only()
+    bench.engine.operator.open_joining(60.0)
+    bench.say(b"x", Connect(b"well", 60, will=True))
+    bench.say(b"x", WillTopic(b"a/b", 0, retain=False))
+    answers = bench.say(b"x", WillMsg(b"gone"))
+    assert Connack(ReturnCode.ACCEPTED) not in answers
+    assert bench.engine.operator.waiting == [WELL]
+
+
+def test_who_waits_may_come_again_when_joining_is_over_and_others_may_not() -> None:
+    bench = with_one_waiting()
+    bench.say(b"well", Disconnect())
+    bench.at = 61.0
+    bench.join(b"well")
+    assert told_to_save(bench, WaitingRecord) == [WaitingRecord(WELL)], "once"
+    assert bench.say(b"x", Connect(b"other", 60)) == CONGESTION
+
+
+def test_who_waits_does_so_after_a_restart_unless_it_is_listed_now() -> None:
+    bench = listed_only()
+    saved = StateRecords([], [], [], [], permits=[OTHER], waiting=[WELL, TANK, OTHER])
+    bench.take(bench.engine.restore(saved, 0.0))
+    assert bench.engine.operator.waiting == [WELL]
+    bench.join(b"well")
+    assert code(bench.say(b"well", short(b"1", 1, 7))) == ReturnCode.NOT_SUPPORTED
+    bench.ask(bench.engine.operator.list_only(frozenset({"well"})))
+    assert told_to_save(bench, WaitingDeleted) == [WaitingDeleted(WELL)]
+    assert code(bench.say(b"well", short(b"1", 1, 8))) == ReturnCode.ACCEPTED
+
+
+def test_where_all_may_come_in_nobody_waits() -> None:
+    bench = Bench(EngineOptions(UPSTREAM, saves=True))
+    bench.take(bench.engine.restore(StateRecords([], [], [], [], waiting=[WELL]), 0.0))
+    assert bench.engine.operator.waiting == []
+
+
+def test_a_rejected_one_is_gone() -> None:
+    bench = with_one_waiting()
+    bench.at = 61.0
+    bench.ask(bench.engine.operator.forget(WELL, bench.at))
+    assert told_to_save(bench, WaitingDeleted) == [WaitingDeleted(WELL)]
+    assert bench.hear(b"well") == [Disconnect()]
+    assert bench.say(b"well", Connect(b"well", 60)) == CONGESTION
+    assert bench.engine.operator.waiting == []
+
+
+def test_there_is_a_most_that_wait() -> None:
+    bench = listed_only(1000)
+    bench.engine.operator.open_joining(60.0)
+    for number in range(WAITING_MAX):
+        bench.join(b"n%d" % number)
+    bench.told(Dropped)
+    assert bench.say(b"x", Connect(b"well", 60)) == CONGESTION
+    (news,) = [each for each in bench.told(Dropped) if each.reason is Reason.NOT_PERMITTED]
+    assert "256 wait for approval already" in news.detail
+    bench.engine.operator.permit(60.0)
+    bench.join(b"well")
+    assert bench.engine.operator.permitted == 1
+
+
+def test_one_that_waits_is_let_in_by_a_permit_for_all() -> None:
+    bench = with_one_waiting()
+    bench.say(b"well", Disconnect())
+    bench.engine.operator.permit(60.0)
+    bench.join(b"well")
+    assert (bench.engine.operator.waiting, bench.engine.operator.permitted) == ([], 1)
+
+
+def test_other_rules_leave_the_quarantine() -> None:
+    bench = with_one_waiting()
+    everything = AccessRules([AccessRule(("#",), is_allowed=True)], is_allowed=False)
+    bench.ask(bench.engine.operator.use_access(everything))
+    assert code(bench.say(b"well", short(b"1", 1, 7))) == ReturnCode.NOT_SUPPORTED
+    bench.ask(bench.engine.operator.approve(WELL))
+    bench.ask(bench.engine.operator.use_access(None))
+    assert code(bench.say(b"well", short(b"1", 1, 8))) == ReturnCode.ACCEPTED
 
 
 # Watching

@@ -20,6 +20,7 @@ class Bench:
             restart=lambda: self.done.append("restart"),
             log_levels={"debug": lambda: self.done.append("debug")},
             started_at=1000.0,
+            join=lambda seconds: self.done.append(f"join {seconds:.0f}"),
         )
 
     def receive(
@@ -36,6 +37,13 @@ def test_a_restart_and_a_level_are_followed() -> None:
     assert bench.done == ["restart", "debug"]
 
 
+def test_joining_is_opened_and_closed() -> None:
+    bench = Bench()
+    bench.receive("permit_joining", b"ON")
+    bench.receive("permit_joining", b"OFF")
+    assert bench.done == ["join 254", "join 0"]
+
+
 def test_there_is_no_loop_of_restarts() -> None:
     bench = Bench()
     bench.receive("restart", b"PRESS", RESTART_EVERY_S - 1)
@@ -49,6 +57,8 @@ def test_there_is_no_loop_of_restarts() -> None:
     [
         ("restart", b"PRESS", True, "it is retained"),
         ("log_level", b"debug", True, "it is retained"),
+        ("permit_joining", b"ON", True, "it is retained"),
+        ("permit_joining", b"1", False, "expected ON or OFF"),
         ("log_level", b"loud", False, "expected one of debug"),
         ("log_level", b"\xff", False, "expected one of debug"),
         ("permit", b"1" * 1000, False, "there is none of this name; restart and log_level are"),

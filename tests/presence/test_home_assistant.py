@@ -70,7 +70,9 @@ def test_the_gateway_itself_is_announced_as_home_assistant_takes_it(has_stats: b
 @pytest.mark.parametrize("has_stats", [True, False])
 def test_commands_to_the_gateway_are_entities_that_home_assistant_takes(has_stats: bool) -> None:
     levels = ("debug", "info")
-    said = replace(documents(has_stats=has_stats), takes_commands=True, log_levels=levels)
+    said = replace(
+        documents(has_stats=has_stats), takes_commands=True, log_levels=levels, has_joining=True
+    )
     document = said.gateway_device()
     assert objections("homeassistant", said.topic_of_gateway, document) == []
     components = json.loads(document)["components"]
@@ -78,6 +80,9 @@ def test_commands_to_the_gateway_are_entities_that_home_assistant_takes(has_stat
     assert ("log_level" in components) is has_stats, "it is shown by the statistics"
     if has_stats:
         assert components["log_level"]["options"] == [*levels]
+        assert components["permit_joining"]["platform"] == "switch"
+    without = json.loads(replace(said, has_joining=False).gateway_device())
+    assert "permit_joining" not in without["components"]
 
 
 ids = st.text(min_size=1, max_size=12)

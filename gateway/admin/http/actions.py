@@ -15,6 +15,7 @@ from typing import Any
 from microdot import Microdot, Request, Response
 
 from gateway.admin.http.operating import (
+    JOIN_S_MAX,
     PERMIT_MINUTES_MAX,
     RELEASE_MINUTES_MAX,
     Operations,
@@ -184,6 +185,22 @@ def _permit(operating: Operations, asked: dict[str, Any]) -> str:
     return operating.permit(minutes)
 
 
+def _join(operating: Operations, asked: dict[str, Any]) -> str:
+    seconds = asked.get("seconds")
+    if type(seconds) is not int or not 0 <= seconds <= JOIN_S_MAX:
+        message = f"seconds is a whole number from 0 to {JOIN_S_MAX}, 0 to end it"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, message)
+    return operating.join(seconds)
+
+
+def _approve(operating: Operations, asked: dict[str, Any]) -> str:
+    return operating.approve(_text(asked, "client", 255))
+
+
+def _reject(operating: Operations, asked: dict[str, Any]) -> str:
+    return operating.reject(_text(asked, "client", 255))
+
+
 def _release(operating: Operations, asked: dict[str, Any]) -> Awaitable[str]:
     minutes = _minutes(asked, RELEASE_MINUTES_MAX, "for good, take its [[serial]] away")
     return operating.release(_text(asked, "line", PORT_LENGTH_MAX), minutes)
@@ -216,6 +233,9 @@ _ACTIONS: dict[str, Done] = {
     "forget": _forget,
     "publish": _publish,
     "permit": _permit,
+    "join": _join,
+    "join_approve": _approve,
+    "join_reject": _reject,
     "release": _release,
     "aside_send": _send_aside,
     "aside_delete": _delete_aside,

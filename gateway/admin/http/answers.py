@@ -127,6 +127,7 @@ def status(name: str, version: str, numbers: Numbers, news: EventLog) -> dict[st
         },
         "links": [asdict(link) for link in numbers.links],
         "shared_ids": [asdict(shared) for shared in numbers.shared_ids],
+        "waiting_clients": list(numbers.waiting_clients),
         "discovery": numbers.discovery.value,
         "journal": journal(numbers.journal),
         "state": state(numbers.state),

@@ -13,6 +13,7 @@ const COLUMNS = [["id", "Device"], ["state", "State"], ["-heard", "Last heard"],
 const SORTS = ["id", "heard", "due", "state", "queued"].flatMap((sort) => [sort, `-${sort}`]);
 const STATES = ["active", "awake", "asleep", "connecting", "disconnected", "lost", "overdue"];
 const PERMIT_MINUTES = [5, 15, 60];
+const JOIN_SECONDS = [120, 60, 254];
 
 export class Devices {
   title = "Devices";
@@ -34,8 +35,13 @@ export class Devices {
     this.filter = bar("Show", FILTERS, this.state, (chosen) => this.#change({ state: chosen }));
     this.heads = COLUMNS.map(([sort, text]) => this.#head(sort, text));
     this.permit = el("button", { type: "button", hidden: true, text: "Let new devices in", on: { click: () => this.#askPermit() } });
+    this.join = el("button", { type: "button", hidden: true, text: "Let new devices join", on: { click: () => this.#askJoin() } });
+    this.waiters = el("ul", { class: "waiters" });
+    this.waiting = el("section", { class: "card", hidden: true, "aria-label": "Waiting for approval" }, el("h2", { text: "Waiting for approval" }), this.waiters);
+    this.waitingShown = "";
     this.nodes = [
-      el("div", { class: "row head" }, el("h1", { text: "Devices" }), this.permit),
+      el("div", { class: "row head" }, el("h1", { text: "Devices" }), this.permit, this.join),
+      this.waiting,
       el("div", { class: "row tools" }, this.#searchField(), this.filter.node, this.#sortField()),
       el("div", { class: "card flush" }, el("table", { class: "devices cards" },
         el("caption", { class: "unseen", text: "Devices" }),
@@ -66,6 +72,7 @@ export class Devices {
         this.filter.setCount(filter, count(number));
       }
       this.#showPermit();
+      this.#showWaiting(body.waiting_clients);
     }
     if (name !== "clients") return;
     for (const [id, row] of Object.entries(body.rows)) this.rows.set(id, row);
@@ -151,6 +158,47 @@ export class Devices {
     this.permit.hidden = left === null || left === undefined || !current().signed_in;
     setText(this.permit, left ? `New devices may come for ${Math.ceil(left / 60)} min` : "Let new devices in");
     setClass(this.permit, left ? "main" : "");
+    const joining = this.page.status()?.join_left_s;
+    this.join.hidden = this.permit.hidden;
+    setText(this.join, joining ? `New devices may join for ${Math.ceil(joining)} s` : "Let new devices join");
+    setClass(this.join, joining ? "main" : "");
+  }
+
+  // Built again only when another one waits, so that a button stays where the finger is.
+  #showWaiting(clients) {
+    const shown = JSON.stringify([clients, current().signed_in]);
+    if (shown === this.waitingShown) return;
+    this.waitingShown = shown;
+    this.waiting.hidden = clients.length === 0;
+    this.waiters.replaceChildren(...clients.map((id) => this.#waiter(id)));
+  }
+
+  #waiter(id) {
+    const answer = (name, text) => el("button", { type: "button", text, "aria-label": `${text} ${id}`, on: { click: () => this.#answer(name, id, text) } });
+    const buttons = current().signed_in ? [answer("join_approve", "Approve"), answer("join_reject", "Reject")] : [];
+    return el("li", { class: "row" }, el("span", { text: id }), buttons);
+  }
+
+  async #answer(name, id, text) {
+    const said = await ask({
+      title: `${text} ${id}?`,
+      text: "A client id is no proof of who it is: be sure that it is yours.",
+      yes: text,
+      done: () => act(name, { client: id }),
+    });
+    if (said) this.page.say(said);
+  }
+
+  async #askJoin() {
+    const seconds = el("select", {}, JOIN_SECONDS.map((each) => el("option", { value: each, text: `${each} seconds` })), el("option", { value: 0, text: "no longer" }));
+    const said = await ask({
+      title: "Let new devices join",
+      text: "Devices that are not in admission.listed may come in meanwhile, and can do nothing until you approve of them here.",
+      fields: [field("For", seconds)],
+      yes: "Let join",
+      done: () => act("join", { seconds: Number(seconds.value) }),
+    });
+    if (said) this.page.say(said);
   }
 
   async #askPermit() {

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from gateway.admin.log.logs import Level
 from gateway.app.credentials import Credentials, read_credentials
@@ -24,6 +25,9 @@ from gateway.config.regular_file import last_opened
 from gateway.config.spelling import dotted
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.errors import LinkError
+
+if TYPE_CHECKING:
+    from gateway.core.access.device_keys import DeviceKeys
 
 log = logging.getLogger("tidegate")
 
@@ -53,6 +57,15 @@ class CurrentConfiguration:
             origins={**self.configuration.origins, "log.level": BY_COMMAND},
         )
         return before
+
+    def device_keys(self) -> DeviceKeys:
+        """Those that are valid now; asked again for each handshake, as they change."""
+        keys = self.credentials.keys
+        if keys is None:
+            from gateway.core.access.device_keys import DeviceKeys
+
+            return DeviceKeys()
+        return keys()
 
     def doubt(self) -> str | None:
         """For health: which file of the configuration does not answer, or None."""
@@ -154,7 +167,10 @@ class Reloading:
         is_same = after.credentials == before.credentials
         if is_same and after.configuration.settings == before.configuration.settings:
             return
-        if not is_same:
+        if after.credentials.keys_digest != before.credentials.keys_digest:
+            keys = after.credentials.keys
+            log.info("reload: %d devices have keys", 0 if keys is None else len(keys))
+        if not after.credentials.is_same_but_for_keys(before.credentials):
             log.info("reload: passwords or certificates are others now")
         self.apply(before, current)
 

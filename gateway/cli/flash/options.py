@@ -121,6 +121,12 @@ def _add_secret_options(options: _Set) -> None:
     options.add(
         "--secrets", metavar="FILE", type=Path, help="JSON: more secrets, such as update_key"
     )
+    options.add(
+        "--key",
+        action="store_true",
+        help="give it a key of its own, and the gateway of this machine the same; a node that has "
+        "one keeps it",
+    )
 
 
 def _add_file_options(options: _Set) -> None:

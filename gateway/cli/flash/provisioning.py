@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,11 @@ def node_of(arguments: argparse.Namespace, name: str | None = None) -> Node:
         more=_json_of(arguments.settings),
     )
     check(settings)
+    if arguments.key:
+        from gateway.cli.flash.node_key import node_key  # seldom wanted
+
+        secrets = {**(settings.secrets or {}), **node_key(arguments, name)}
+        settings = replace(settings, secrets=secrets)
     return Node(settings, arguments.program)
 
 
@@ -115,6 +120,8 @@ def _require_private(path: Path) -> None:
 
 def program_for(node: Node, kind: Kind) -> Program:
     """Made, with all that placing it will need. Raises FlashError before a board is touched."""
+    if "device_key" in (node.settings.secrets or {}) and (node.program or kind.program == "tiny"):
+        raise FlashError(Failure.WRONG, "--key: the program for this board takes no key")
     if node.program is not None:
         return program_in(node.program)
     return make_program(kind, node.settings)

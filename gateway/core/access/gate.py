@@ -19,8 +19,8 @@ def unknown(_link: int, _address: bytes) -> str:
 
 
 class AccessGate:
-    """`rules`: None without any, for those that ask for each message to look first; `bindings` as
-    well.
+    """`bindings`: None without any. `rules`: None without any, for those that ask for each message to look first. As long as a
+    client is in quarantine there are some: it may do nothing, and all others as much as before.
     """
 
     def __init__(
@@ -32,6 +32,8 @@ class AccessGate:
         self.rules = rules
         self.identity_of = identity_of
         self.bindings = bindings
+        self._given = rules
+        self._quarantine: set[str] = set()
 
     def refuses_client_id(self, client_id: str, peer: Peer) -> bool:
         """Whether who is there may not use it."""
@@ -55,10 +57,32 @@ class AccessGate:
             return False
         return bindings.is_proven(client_id, self.identity_of(peer.link, peer.address))
 
+    def use(self, rules: AccessRules | None) -> None:
+        """Others than before."""
+        self._given = rules
+        self._decide()
+
+    def isolate(self, client_id: str) -> None:
+        """This client may do nothing, whatever the rules say."""
+        self._quarantine.add(client_id)
+        self._decide()
+
+    def release(self, client_id: str) -> None:
+        """The rules count for it again."""
+        self._quarantine.discard(client_id)
+        self._decide()
+
+    def _decide(self) -> None:
+        self.rules = self._given
+        if self._given is None and self._quarantine:
+            self.rules = AccessRules((), is_allowed=True)
+
     def refuses(self, client_id: str, peer: Peer, action: Action, topic: str) -> bool:
         rules = self.rules
         if rules is None:
             return False
+        if client_id in self._quarantine:
+            return True
         identity = self.identity_of(peer.link, peer.address)
         return not rules.verdict(client_id, identity, action, topic).is_allowed
 
@@ -77,6 +101,8 @@ class AccessGate:
         rules = self.rules
         if rules is None:
             return False
+        if client_id in self._quarantine:
+            return True
         identity = self.identity_of(peer.link, peer.address)
         verdict = rules.verdict(client_id, identity, action, topic)
         return not verdict.allows(qos, payload_bytes, retain=retain)

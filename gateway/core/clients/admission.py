@@ -22,6 +22,11 @@ With `is_listed_only` a new client must be in `listed`, or be let in by the oper
 door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most
 `clients_max` of them. Others receive "congestion": a sensor that the operator is about to let in
 tries again by itself (6.2). Clients that have a session are no new ones.
+
+While joining is open (`Operator.open_joining`), which is for JOIN_S_MAX at most, others come in as
+well, but into quarantine: they may do nothing (`access/gate.py`), and wait until the operator
+approves of them or rejects them. At most WAITING_MAX wait, over restarts too, and may come again
+meanwhile; with so many no further one comes in.
 """
 
 from __future__ import annotations
@@ -30,15 +35,26 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from math import inf
 
+from gateway.core.access.gate import AccessGate
 from gateway.core.clients.token_bucket import TokenBucket
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Effect, Save
 from gateway.core.session.topic_names import text
-from gateway.core.state_records import ClientId, PermitDeleted, PermitRecord
+from gateway.core.state_records import (
+    ClientId,
+    PermitDeleted,
+    PermitRecord,
+    WaitingDeleted,
+    WaitingRecord,
+)
 from gateway.core.values import Peer
 from gateway.frames import Connect, ReturnCode
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2
+# As in networks of small devices elsewhere, where permission to join is a byte of seconds, and 255
+# would be for ever.
+JOIN_S_MAX = 254
+WAITING_MAX = 256
 _CONNECT = bytes((Connect.KIND,))
 _CONNECT_HEAD = 6  # bytes before the client id, in the short form
 
@@ -69,9 +85,15 @@ class Refusal:
 
 
 class Admission:
-    def __init__(self, options: AdmissionOptions, known: Container[ClientId] = ()) -> None:
+    def __init__(
+        self,
+        options: AdmissionOptions,
+        known: Container[ClientId] = (),
+        access: AccessGate | None = None,
+    ) -> None:
         """`known`: the clients that have a session."""
         self._options = options
+        self._access = access or AccessGate()
         self._known: Container[object] = known
         self.is_memory_scarce = False
         self._turned_away = 0
@@ -79,6 +101,8 @@ class Admission:
         self._assigned = 0
         self.permitted_until = -inf  # everybody, by the operator
         self.permitted: set[ClientId] = set()
+        self.joining_until = -inf  # everybody, into quarantine
+        self.waiting: dict[ClientId, None] = {}  # those in quarantine, the first to come first
         self._answers = TokenBucket(options.answers_per_s_max, options.answers_per_s_max)
         at_once = options.connects_at_once_max
         self._connects = TokenBucket(options.connects_per_s_max, at_once)
@@ -97,23 +121,37 @@ class Admission:
             return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
         return None
 
-    def list_only(self, listed: frozenset[str]) -> None:
-        """Another list of those that may come in; who is in keeps its place."""
+    def list_only(self, listed: frozenset[str]) -> list[Effect]:
+        """Another list of those that may come in; who is in keeps its place, and one that waits and
+        is listed now is approved.
+        """
         self._options = replace(self._options, listed=listed)
+        found = [each for each in self.waiting if each in listed]
+        return [effect for each in found for effect in self._end_waiting(each)]
 
     # Who is in no list
 
-    def restore(self, permitted: Iterable[ClientId]) -> None:
-        """Those that the operator let in, in a previous run."""
+    def restore(self, permitted: Iterable[ClientId], waiting: Iterable[ClientId] = ()) -> None:
+        """Those that the operator let in, in a previous run, and those that wait for it."""
         self.permitted.update(permitted)
+        if not self._options.is_listed_only:
+            return
+        for client_id in waiting:
+            if client_id not in self._options.listed and client_id not in self.permitted:
+                self._wait(client_id)
 
     def unlisted(self, client_id: ClientId, now: float) -> Refusal | None:
         """Why a new client may not come in, or None."""
         if not self._options.is_listed_only or client_id in self._options.listed:
             return None
-        if client_id in self.permitted:
+        if client_id in self.permitted or client_id in self.waiting:
             return None
-        if now >= self.permitted_until:
+        is_joining = now < self.joining_until
+        if is_joining and len(self.waiting) < WAITING_MAX:
+            return None
+        if is_joining and now >= self.permitted_until:
+            detail = f"client id {client_id!r}: {WAITING_MAX} wait for approval already"
+        elif now >= self.permitted_until:
             detail = f"client id {client_id!r} is not in admission.listed"
         elif len(self.permitted) >= self._options.clients_max:
             detail = f"client id {client_id!r}: {len(self.permitted)} were let in already"
@@ -121,20 +159,50 @@ class Admission:
             return None
         return Refusal(ReturnCode.CONGESTION, Reason.NOT_PERMITTED, detail)
 
-    def came_in(self, client_id: ClientId) -> list[Effect]:
-        """A new client has shown that it is there; who was let in is so for good."""
+    def came_in(self, client_id: ClientId, peer: Peer, called_at: float) -> list[Effect]:
+        """A new client that was let in at `called_at` has shown that it is there; it is permitted
+        for good, or waits for approval.
+        """
         options = self._options
         if not options.is_listed_only or client_id in options.listed or client_id in self.permitted:
             return []
-        self.permitted.add(client_id)
-        return [Save(PermitRecord(client_id))]
+        if called_at < self.permitted_until:
+            return [*self._end_waiting(client_id), *self._permit(client_id)]
+        if client_id in self.waiting:
+            return []
+        self._wait(client_id)
+        detail = "a new client waits for approval"
+        return [
+            Dropped(Reason.NOT_APPROVED, client_id, detail, peer),
+            Save(WaitingRecord(client_id)),
+        ]
+
+    def approve(self, client_id: ClientId) -> list[Effect]:
+        """The operator lets in for good one that waits."""
+        return [*self._end_waiting(client_id), *self._permit(client_id)]
 
     def forget(self, client_id: ClientId) -> list[Effect]:
         """The operator wants it no more."""
+        waiting = self._end_waiting(client_id)
         if client_id not in self.permitted:
-            return []
+            return waiting
         self.permitted.remove(client_id)
-        return [Save(PermitDeleted(client_id))]
+        return [*waiting, Save(PermitDeleted(client_id))]
+
+    def _permit(self, client_id: ClientId) -> list[Effect]:
+        self.permitted.add(client_id)
+        return [Save(PermitRecord(client_id))]
+
+    def _wait(self, client_id: ClientId) -> None:
+        self.waiting[client_id] = None
+        self._access.isolate(client_id)
+
+    def _end_waiting(self, client_id: ClientId) -> list[Effect]:
+        if client_id not in self.waiting:
+            return []
+        del self.waiting[client_id]
+        self._access.release(client_id)
+        return [Save(WaitingDeleted(client_id))]
 
     # Names
 

@@ -38,6 +38,7 @@ from gateway.presence.standing import Standing
 from gateway.presence.topics import (
     LOG_LEVEL,
     NO_CONNECTION,
+    PERMIT_JOINING,
     RESTART,
     Topics,
     announcement,
@@ -76,6 +77,7 @@ class DeviceDocument:
 class DiscoveryDocuments:
     """`has_stats`: there are statistics to show for the gateway itself. `page_url`: that of the
     status page, if others than this machine can open it. `takes_commands`: the gateway itself does.
+    `has_joining`: only listed devices may come in, and others join.
     """
 
     topics: Topics
@@ -87,6 +89,7 @@ class DiscoveryDocuments:
     page_url: str | None = None
     takes_commands: bool = False
     log_levels: Sequence[str] = ()
+    has_joining: bool = False
     device_options: Sequence[DeviceOptions] = ()
     command_options: Sequence[CommandOptions] = ()
     topic_prefix: str = ""
@@ -297,6 +300,18 @@ class DiscoveryDocuments:
                 state_topic=self.topics.stats,
                 value_template=_member("log_level"),
             )
+            if self.has_joining:
+                entries[PERMIT_JOINING] = self._of_gateway(
+                    device_id,
+                    PERMIT_JOINING,
+                    platform="switch",
+                    name="Permit joining",
+                    icon="mdi:account-plus",
+                    command_topic=f"{self.topics.commands}{PERMIT_JOINING}",
+                    qos=1,
+                    state_topic=self.topics.stats,
+                    value_template=_member("permit_joining"),
+                )
         return {key: entry | {"entity_category": "config"} for key, entry in entries.items()}
 
     def _options(self, client_id: str, known: KnownValue) -> ValueOptions | None:

@@ -38,7 +38,8 @@ from gateway.config.credential import FILE_KEYS
 from gateway.config.settings import MIB
 from gateway.storage.journal.options import FILE_BYTES_MAX
 
-FORMAT = 2
+FORMAT = 3  # with keys of devices
+FORMAT_WITHOUT_KEYS = 2
 FORMAT_WITHOUT_VALUES = 1  # which older releases read
 HEAD_NAME = "tidegate-backup.json"
 CHECKSUMS_NAME = "checksums.json"
@@ -96,6 +97,7 @@ class BackupHeader:
     gateway: str
     taken_at: int
     has_secrets: bool
+    left_out: tuple[str, ...] = ()  # files that were there, by key
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ class Reader:
             gateway=str(told["gateway"])[:64],
             taken_at=int(told["taken_at"]),
             has_secrets=bool(told["has_secrets"]),
+            left_out=tuple(each for each in FILE_KEYS if each in told.get("left_out", ())),
         )
         if head.format < 1 or not 0 <= head.taken_at < _TAKEN_AT_MAX:
             raise ValueError("no format, or no time, that there can be")

@@ -15,14 +15,14 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gateway.config.credential import STORE, named_files, stored_at
+from gateway.config.credential import KEYS_KEY, STORE, named_files, stored_at
 from gateway.config.regular_file import read_regular
-from gateway.config.settings import Settings
+from gateway.config.settings import KEYS_FILE, Settings
 from gateway.storage.backup.archive import BackupError, Owner
 from gateway.storage.backup.guarded import Folder, Ids, Moves
 from gateway.storage.backup.taking import FILE_BYTES_MAX
@@ -65,8 +65,17 @@ class Given:
     files: dict[str, tuple[bytes, Owner]]
 
 
-def plan_of(given: Given, settings: Settings, user: Ids, *, is_forced: bool) -> Plan:
-    """`user`: the gateway's. Raises BackupError."""
+def plan_of(
+    given: Given,
+    settings: Settings,
+    user: Ids,
+    *,
+    is_forced: bool,
+    left_out: Collection[str] = (),
+) -> Plan:
+    """`user`: the gateway's; `left_out`: what was there, and is not in the backup. Raises
+    BackupError.
+    """
     plan = Plan()
     own: Path | None = None
     if given.config is not None:
@@ -75,12 +84,15 @@ def plan_of(given: Given, settings: Settings, user: Ids, *, is_forced: bool) -> 
         own = config.parent
         _add(plan, Placement(config, content, 0, None, own), owner, user, is_forced=is_forced)
     state_dir = _plain(settings.gateway.state_dir)
-    for key, written in named_files(settings).items():
+    for key, written in _wanted(settings, {*given.files, *left_out}).items():
         named = stored_at(written)
         path = _plain(named)
         if key not in given.files:
             if not path.exists():
                 plan.missing.append((key, named))
+            continue
+        if key == KEYS_KEY and path == state_dir / KEYS_FILE:
+            _add_keys(plan, path, given.files[key][0], user)
             continue
         if path.is_relative_to(state_dir) and _is_of_the_state(path.relative_to(state_dir)):
             raise BackupError(f"{key} {named} would be a file of the state")
@@ -94,6 +106,21 @@ def plan_of(given: Given, settings: Settings, user: Ids, *, is_forced: bool) -> 
         if is_forced and not is_inside:
             plan.forced.append(f"{key} {named} is written, outside of the configuration's folder")
     return plan
+
+
+def _wanted(settings: Settings, of_backup: Collection[str]) -> dict[str, Path]:
+    """What the configuration names; the keys of devices, if there were any."""
+    wanted = named_files(settings)
+    if KEYS_KEY in of_backup:
+        wanted[KEYS_KEY] = settings.keys_file
+    return wanted
+
+
+def _add_keys(plan: Plan, path: Path, content: bytes, user: Ids) -> None:
+    """In the state folder, as the gateway's own."""
+    if not _holds(path, content):
+        owner = user if os.geteuid() == 0 else None
+        plan.placements.append(Placement(path, content, 0o600, owner, path.parent))
 
 
 def _may_be_new(plan: Plan, key: str, named: Path, own: Path | None) -> bool:

@@ -150,7 +150,7 @@ def restore(path: Path, found: Contents, target: Target, settings: Settings) -> 
     folder = target.state_dir
     owner = _future_owner(folder)
     given = Given(config, found.files)
-    plan = plan_of(given, settings, owner, is_forced=target.is_forced)
+    plan = plan_of(given, settings, owner, is_forced=target.is_forced, left_out=found.head.left_out)
     plan.forced[:0] = _check_clock(found.head, target)
     if os.path.lexists(folder):
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gateway.config.credential import is_secret, named_files, stored_at
+from gateway.config.credential import KEYS_KEY, is_secret, named_files, stored_at
 from gateway.config.regular_file import read_regular
 from gateway.config.settings import MIB, Settings
 from gateway.host.version import version
@@ -18,6 +18,7 @@ from gateway.storage.backup.archive import (
     DATABASE_NAME,
     FILES,
     FORMAT,
+    FORMAT_WITHOUT_KEYS,
     FORMAT_WITHOUT_VALUES,
     JOURNAL,
     PRESENCE_NAMES,
@@ -61,12 +62,17 @@ def take(
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with Folder.opened(settings.gateway.state_dir) as state:
         has_values = state.has(VALUES_NAME.removeprefix(STATE))
+    files = files_of(settings)
+    # The oldest release that can read it is to do so.
+    has_keys = KEYS_KEY in files and with_secrets
+    without_keys = FORMAT_WITHOUT_KEYS if has_values else FORMAT_WITHOUT_VALUES
     head = BackupHeader(
-        format=FORMAT if has_values else FORMAT_WITHOUT_VALUES,
+        format=FORMAT if has_keys else without_keys,
         release=version(),
         gateway=settings.gateway.name,
         taken_at=int(time.time()),
         has_secrets=with_secrets,
+        left_out=() if with_secrets else tuple(filter(is_secret, files)),
     )
     try:
         writer = Writer(partial, head)
@@ -97,12 +103,14 @@ def _fill(
     if config is not None:
         writer.add(CONFIG_NAME, read_regular(config, FILE_BYTES_MAX), Owner.of(config.stat()))
     files, left_out = [], []
-    for key, path in named_files(settings).items():
-        octets = b"" if is_secret(key) and not with_secrets else _content(key, stored_at(path))
+    for key, path in files_of(settings).items():
+        octets, owner = b"", Owner()
+        if with_secrets or not is_secret(key):
+            octets, owner = _content(key, stored_at(path), settings.gateway.state_dir)
         if not octets or (_PRIVATE_KEY in octets and not with_secrets):
             left_out.append(key)
         else:
-            writer.add(FILES + key, octets, Owner.of(path.stat()))
+            writer.add(FILES + key, octets, owner)
             files.append(key)
     # Beside the backup, where there is room for it in all likelihood.
     with TemporaryDirectory(prefix=".tidegate-backup-", dir=partial.parent) as folder:
@@ -129,16 +137,28 @@ def _fill(
     )
 
 
-def _content(key: str, path: Path) -> bytes:
+def files_of(settings: Settings) -> dict[str, Path]:
+    """What the configuration names, and the keys of devices if there are any."""
+    found = named_files(settings)
+    if KEYS_KEY not in found and settings.keys_file.exists():
+        found[KEYS_KEY] = settings.keys_file
+    return found
+
+
+def _content(key: str, path: Path, state_dir: Path) -> tuple[bytes, Owner]:
     try:
-        octets = read_regular(path, FILE_BYTES_MAX + 1)
+        if key == KEYS_KEY and path.parent == state_dir:  # another user's folder
+            with Folder.opened(state_dir) as state, state.reading(path.name) as file:
+                octets, owner = file.read(FILE_BYTES_MAX + 1), Owner()
+        else:
+            octets, owner = read_regular(path, FILE_BYTES_MAX + 1), Owner.of(path.stat())
     except PermissionError:
         raise
     except OSError as error:
         raise BackupError(f"{key} {path} cannot be read: {error.strerror}") from None
     if len(octets) > FILE_BYTES_MAX:
         raise BackupError(f"{key} {path} is larger than {FILE_BYTES_MAX // MIB} MiB")
-    return octets
+    return octets, owner
 
 
 def _sync_folder(folder: Path) -> None:

@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gateway.config.settings import KEYS_FILE
 from gateway.core.state_records import StateRecords
 from gateway.host.causes import FAILING, brief, in_the_way, is_there
 from gateway.storage.state.commit_notes import LostCommits, lost_commits
@@ -57,7 +58,10 @@ DAMAGED_KEPT = 3
 # More than there ever are: an epoch so far ahead was drawn at random, for a restore or a stand-in.
 RUNS_MAX = 100_000
 # What the names of our own files begin with.
-OURS = (DATABASE_FILE, LOCK_FILE, EPOCH_FILE, "journal", "announced.", "restore.", "before-restore")
+OURS = (
+    *(DATABASE_FILE, LOCK_FILE, EPOCH_FILE),
+    *("journal", "announced.", "restore.", "before-restore", KEYS_FILE),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ from gateway.core.state_records import (
     SubscriptionDeleted,
     SubscriptionRecord,
     TopicRecord,
+    WaitingDeleted,
+    WaitingRecord,
 )
 
 # Of which row a change is: its kind and its name there, the same for a row and for its "gone".
@@ -102,6 +104,8 @@ _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
     DueWillDeleted: (DueWillRecord, attrgetter("client_id")),
     PermitRecord: (PermitRecord, attrgetter("client_id")),
     PermitDeleted: (PermitRecord, attrgetter("client_id")),
+    WaitingRecord: (WaitingRecord, attrgetter("client_id")),
+    WaitingDeleted: (WaitingRecord, attrgetter("client_id")),
     AsideRecord: (AsideRecord, attrgetter("number")),
     AsideDeleted: (AsideRecord, attrgetter("number")),
     RunTimeRecord: (RunTimeRecord, lambda _row: 0),
@@ -126,6 +130,7 @@ _GONE = frozenset(
         FilterDeleted,
         DueWillDeleted,
         PermitDeleted,
+        WaitingDeleted,
         AsideDeleted,
     }
 )

@@ -39,6 +39,8 @@ from gateway.core.state_records import (
     SubscriptionDeleted,
     SubscriptionRecord,
     TopicRecord,
+    WaitingDeleted,
+    WaitingRecord,
     WillRecord,
 )
 from gateway.core.values import contents_of
@@ -159,6 +161,8 @@ _WAYS: dict[type, _Way] = {
     DueWillDeleted: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
     PermitRecord: _Way(astuple, ("REPLACE INTO permits VALUES (?)",)),
     PermitDeleted: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
+    WaitingRecord: _Way(astuple, ("REPLACE INTO waiting VALUES (?)",)),
+    WaitingDeleted: _Way(astuple, ("DELETE FROM waiting WHERE client_id = ?",)),
     AsideRecord: _Way(astuple, (f"REPLACE INTO aside VALUES ({'?, ' * 11}?)",)),
     AsideDeleted: _Way(astuple, ("DELETE FROM aside WHERE number = ?",)),
     RunTimeRecord: _Way(astuple, ("REPLACE INTO meta VALUES ('run_ms', ?)",)),
@@ -177,6 +181,7 @@ _MAKING_ROOM = frozenset(
         FilterDeleted,
         DueWillDeleted,
         PermitDeleted,
+        WaitingDeleted,
         AsideDeleted,
         SessionRecord,
         RunTimeRecord,
@@ -308,6 +313,7 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("unix_ms", 0, 0x7FFFFFFFFFFFFFFF),
     ),
     "permits": (_text("client_id"),),
+    "waiting": (_text("client_id"),),
     "aside": (
         _number("number", 1, 0x7FFFFFFFFFFFFFFF),
         _text("client_id"),
@@ -342,6 +348,7 @@ _TEXTS = {
     "filters": ("topic_filter",),
     "due_wills": ("client_id", "topic"),
     "permits": ("client_id",),
+    "waiting": ("client_id",),
     "aside": ("client_id", "topic", "reason"),
 }
 
@@ -408,6 +415,7 @@ class RowReader:
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
             due_wills=list(self._due_wills()),
             permits=[ClientId(name) for (name,) in select("SELECT * FROM permits ORDER BY 1")],
+            waiting=[ClientId(name) for (name,) in select("SELECT * FROM waiting ORDER BY 1")],
             aside=list(self.aside()),
             run_ms=max(self._run_ms, self._saved_run_ms()),
         )

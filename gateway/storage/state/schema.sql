@@ -103,6 +103,12 @@ CREATE TABLE permits (
     client_id TEXT NOT NULL PRIMARY KEY
 ) WITHOUT ROWID;
 
+-- Clients that came while joining was open, and wait for the operator's approval. An older Tidegate
+-- leaves it as it is, as the next one.
+CREATE TABLE IF NOT EXISTS waiting (
+    client_id TEXT NOT NULL PRIMARY KEY
+) WITHOUT ROWID;
+
 -- Readings that the broker does not take, with their delivery tag. An older Tidegate knows nothing of
 -- this table and leaves it as it is, so it is no step of migrations.py: it is made where it is missing.
 CREATE TABLE IF NOT EXISTS aside (

@@ -352,6 +352,27 @@ def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
         asyncio.run(story(here))
 
 
+def test_one_that_joins_waits_on_the_page_until_it_is_approved(tmp_path: Path) -> None:
+    async def story(here: Served) -> None:
+        async with opened(f"{here.url}#/devices") as page, sensor(here.gateway.port, "new") as one:
+            waiting = page.get_by_role("region", name="Waiting for approval")
+            await sign_in(page)
+            assert not await waiting.is_visible()
+            await page.get_by_role("button", name="Let new devices join").click()
+            await page.get_by_role("button", name="Let join", exact=True).click()
+            await page.get_by_role("button", name="New devices may join for").wait_for()
+            await one.connect()
+            await one.ask(0x16, b"", 0x17)
+            await waiting.get_by_text("new", exact=True).wait_for()
+            await waiting.get_by_role("button", name="Approve new").click()
+            dialog = page.get_by_role("dialog")
+            await dialog.get_by_role("button", name="Approve").click()
+            await waiting.wait_for(state="hidden")
+
+    with served(tmp_path, '[admission]\npermit = "listed"\n', password=True) as here:
+        asyncio.run(story(here))
+
+
 def test_a_port_is_released_for_another_program_and_taken_back(tmp_path: Path) -> None:
     async def story(page: Page, port: str) -> None:
         row = page.locator("tr", has=page.get_by_role("rowheader", name="serial0"))

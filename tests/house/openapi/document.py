@@ -15,7 +15,7 @@ from gateway.admin.http.actions import (
 )
 from gateway.admin.http.connections import BODY_BYTES_MAX
 from gateway.admin.http.feed import FEEDS_MAX
-from gateway.admin.http.operating import PERMIT_MINUTES_MAX, RELEASE_MINUTES_MAX
+from gateway.admin.http.operating import JOIN_S_MAX, PERMIT_MINUTES_MAX, RELEASE_MINUTES_MAX
 from gateway.admin.http.queries import (
     LIMIT_DEFAULT,
     LIMIT_MAX,
@@ -282,6 +282,12 @@ def _actions() -> dict[str, Any]:
         ),
         "publish": ("Send a message to one device", publication),
         "permit": ("Let new devices in for some minutes", record({"minutes": permitted})),
+        "join": (
+            "Let new devices join for some seconds, into quarantine",
+            record({"seconds": {"type": "integer", "minimum": 0, "maximum": JOIN_S_MAX}}),
+        ),
+        "join_approve": ("Approve of a device that waits", record({"client": _text(255)})),
+        "join_reject": ("Reject a device that waits", record({"client": _text(255)})),
         "release": (
             "Lend a serial port to other programs",
             record({"line": _text(PORT_LENGTH_MAX), "minutes": released}),

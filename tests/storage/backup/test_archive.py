@@ -161,7 +161,7 @@ def test_a_newer_format_is_refused_by_its_name(tmp_path: Path) -> None:
     content[0] = (content[0][0], json.dumps(told).encode())
     with pytest.raises(BackupError) as refused:
         Reader(rewritten(tmp_path / "newer", content))
-    assert "was written by a newer release, '9.9' (format 3; this one reads up to 2)" in str(
+    assert "was written by a newer release, '9.9' (format 4; this one reads up to 3)" in str(
         refused.value
     )
 

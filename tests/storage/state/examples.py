@@ -31,6 +31,8 @@ from gateway.core.state_records import (
     SubscriptionDeleted,
     SubscriptionRecord,
     TopicRecord,
+    WaitingDeleted,
+    WaitingRecord,
     WillRecord,
 )
 
@@ -111,6 +113,7 @@ EVERY_ROW: list[Change] = [
     FilterRecord("cmd/#"),
     DUE_WILL,
     PermitRecord(ANN),
+    WaitingRecord(BOB),
     ASIDE,
 ]
 EVERYTHING = StateRecords(
@@ -128,6 +131,7 @@ EVERYTHING = StateRecords(
     filters=["cmd/#"],
     due_wills=[DUE_WILL],
     permits=[ANN],
+    waiting=[BOB],
     aside=[ASIDE],
     run_ms=1 << 40,  # the latest of which there is a trace
 )
@@ -136,7 +140,7 @@ EVERYTHING = StateRecords(
 ROWS_BEFORE: list[Change] = [
     replace(row, expiry=None) if isinstance(row, MessageRecord | RetainedRecord) else row
     for row in EVERY_ROW
-    if not isinstance(row, AsideRecord)
+    if not isinstance(row, AsideRecord | WaitingRecord)
 ]
 EVERYTHING_BEFORE = replace(
     EVERYTHING,
@@ -145,6 +149,7 @@ EVERYTHING_BEFORE = replace(
         for client in EVERYTHING.clients
     ],
     retained=[replace(each, expiry=None) for each in EVERYTHING.retained],
+    waiting=[],
     aside=[],
     run_ms=0,
 )
@@ -158,6 +163,7 @@ _GONE: dict[type, type] = {
     FilterDeleted: FilterRecord,
     DueWillDeleted: DueWillRecord,
     PermitDeleted: PermitRecord,
+    WaitingDeleted: WaitingRecord,
     AsideDeleted: AsideRecord,
 }
 
@@ -181,6 +187,7 @@ def apply(rows: Rows, change: Change) -> None:
             | FilterDeleted()
             | DueWillDeleted()
             | PermitDeleted()
+            | WaitingDeleted()
             | AsideDeleted()
         ):
             rows.pop((None, _GONE[type(change)], *astuple(change)), None)
@@ -194,6 +201,7 @@ _NAMED_BY: dict[type, str] = {
     FilterRecord: "topic_filter",
     DueWillRecord: "client_id",
     PermitRecord: "client_id",
+    WaitingRecord: "client_id",
     AsideRecord: "number",
 }
 
@@ -214,7 +222,12 @@ def _key(change: Change) -> tuple[object, ...]:
 def rows_of(state: StateRecords) -> Rows:
     rows: Rows = {}
     changes: list[Change] = [*state.retained, *state.packets, *map(FilterRecord, state.filters)]
-    changes += [*state.due_wills, *map(PermitRecord, state.permits), *state.aside]
+    changes += [
+        *state.due_wills,
+        *map(PermitRecord, state.permits),
+        *map(WaitingRecord, state.waiting),
+    ]
+    changes += state.aside
     for client in state.clients:
         changes += [client.session, *client.topics, *client.subscriptions, *client.messages]
     for change in changes:

@@ -27,6 +27,7 @@ from gateway.core.state_records import (
     SessionDeleted,
     StateRecords,
     SubscriptionDeleted,
+    WaitingDeleted,
 )
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.store import DATABASE_FILE, StateStore
@@ -90,6 +91,7 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
             FilterDeleted("cmd/#"),
             DueWillDeleted(ANN),
             PermitDeleted(ANN),
+            WaitingDeleted(BOB),
             AsideDeleted(3),
         ]
     )
