@@ -20,6 +20,8 @@ FILE_KEYS = (
     "upstream.cert_file",
     "upstream.key_file",
     "admin.password_file",
+    "admin.certificate",
+    "admin.key",
 )
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
@@ -98,4 +100,4 @@ def named_files(settings: Settings) -> dict[str, Path]:
 
 
 def is_secret(key: str) -> bool:
-    return key.endswith(("password_file", "key_file"))
+    return key.endswith(("password_file", "key_file")) or key in ("key", "admin.key")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gateway.config import settings
 from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
+from gateway.config.admin_keys import ACCOUNTS_MAX, ADMIN, ADMIN_TOKEN, ADMIN_USER
 from gateway.config.credential import CredentialPath
 from gateway.config.kinds import (
     GIB,
@@ -18,6 +19,7 @@ from gateway.config.kinds import (
     CommandName,
     DeviceClass,
     FilePath,
+    Fingerprint,
     Icon,
     Integer,
     Number,
@@ -43,10 +45,11 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
+FINGERPRINTS_MAX = 8  # one that is in use, and those that come next
+ALPN_MAX = 8
 ACCESS_RULES_MAX = 10_000
 FILTERS_PER_RULE_MAX = 64
 NAMES_PER_RULE_MAX = 256
-HOSTS_MAX = 32
 LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
@@ -186,6 +189,19 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSett
     Key("key_file", CredentialPath(),
         "Private key (PEM) of cert_file, if it is not in the same file",
         example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True, at_once=True),
+    Key("tls_min", Choice(("1.2", "1.3")), "Oldest version of TLS",
+        "managed brokers of today have 1.2, and some nothing newer", at_once=True),
+    Key("fingerprints", Texts(FINGERPRINTS_MAX, Fingerprint(1, 128)),
+        "SHA-256 of the broker's own certificate, one of these, as `openssl x509 -noout "
+        "-fingerprint -sha256` says it; without ca_file the certificate need not be of an "
+        "authority then, nor name the broker", "the authority is enough",
+        example=f'["{"9f86" * 16}"]', at_once=True),
+    Key("server_name", Text(1, 253), "Name that the broker is asked for (SNI) and that its "
+        "certificate must have", default="the host of url",
+        example='"broker.example.org"', at_once=True),
+    Key("alpn", Texts(ALPN_MAX, Text(1, 255)), "Application protocols to offer (ALPN), the best "
+        "first; AWS IoT on port 443 needs \"x-amzn-mqtt-ca\" or \"mqtt\"", "brokers need none",
+        example='["mqtt"]', at_once=True),
     Key("client_id", Text(1, TEXT_BYTES_MAX), "MQTT client id; the broker keeps the session by it",
         default='"tidegate-" and gateway.name', example='"tidegate-greenhouse"'),
     Key("topic_prefix", Text(0, TOPIC_PREFIX_BYTES_MAX, forbidden="+#"),
@@ -275,7 +291,6 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
 ))
 
 CLIENT_ID = Text(1, 255)
-HOST = Text(1, 253, forbidden=" /:@")
 TOPIC = Text(1, TOPIC_BYTES_MAX, forbidden="+#")
 _AS_FOR_ALL = "as in [journal]"
 TOPIC_SETTINGS = Table(
@@ -576,21 +591,6 @@ HOME_ASSISTANT_COMMAND = Table(
         default="true", example="false"),
 ))
 
-ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
-              settings=settings.AdminSettings, parts=(
-    Key("listen", Listen(optional=True), "Address and port; anyone who reaches it can read "
-        "everything, so open it to others only in a network you trust", "only this machine"),
-    Key("password_file", CredentialPath(),
-        "File that holds the password for the actions of the page, "
-        "and nothing else; without it the page only shows",
-        "nothing can be changed by anyone who reaches the page",
-        example='"/etc/tidegate/admin.password"', at_once=True),
-    Key("hosts", Texts(HOSTS_MAX, HOST), "Names under which the page answers, beside IP addresses, "
-        "localhost and the name of this machine, alone or in .local; no ports; \"*\" for any name, "
-        "where only a proxy that asks who it is reaches the page",
-        "what no other site can take", example='["gateway.example.org"]'),
-))
-
 LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
                settings=settings.LimitsSettings, parts=(
     Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones receive congestion",
@@ -691,6 +691,8 @@ ROOT = Table(
         Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
         Repeated(HOME_ASSISTANT_COMMAND, COMMANDS_MAX, is_optional=True),
         ADMIN,
+        Repeated(ADMIN_USER, ACCOUNTS_MAX, is_optional=True),
+        Repeated(ADMIN_TOKEN, ACCOUNTS_MAX, is_optional=True),
         LIMITS,
         LOG,
     ),

@@ -41,6 +41,8 @@ VALUE = block("#[[home_assistant_value]]")
 CLIENT = block("#[[presence_client]]")
 DEVICE = block("#[[home_assistant_device]]")
 ACCESS = block("#[[access]]")
+USER = block("#[[admin_user]]")
+TOKEN = block("#[[admin_token]]")
 COMMAND = block("#[[home_assistant_command]]")
 NEEDED = (
     dict.fromkeys(TOPIC, TOPIC[:3])
@@ -49,6 +51,8 @@ NEEDED = (
     | dict.fromkeys(CLIENT, CLIENT[:3])
     | dict.fromkeys(DEVICE, DEVICE[:3])
     | dict.fromkeys(ACCESS, ACCESS[:2])
+    | dict.fromkeys(USER, USER[:3])
+    | dict.fromkeys(TOKEN, TOKEN[:3])
     | dict.fromkeys(COMMAND, COMMAND[:4])
 )
 
@@ -78,6 +82,8 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
         SERIAL[0],
         VALUE[0],
         ACCESS[0],
+        *USER[:2],
+        *TOKEN[:2],
         *CLIENT[:2],
         *DEVICE[:2],
         *COMMAND[:3],
@@ -89,7 +95,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    tables = (TOPIC, SERIAL, VALUE, ACCESS, CLIENT, DEVICE, COMMAND)
+    tables = (TOPIC, SERIAL, VALUE, ACCESS, USER, TOKEN, CLIENT, DEVICE, COMMAND)
     for number in (each for table in tables for each in table[1:]):
         assert complaints(with_uncommented({number}))
 
@@ -98,7 +104,7 @@ def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
 def test_each_example_is_right_with_what_its_comment_says_it_needs(number: int) -> None:
     numbers = {number, *NEEDED.get(number, ())}
     comment = LINES[number - 1]
-    for needed in ("username", "cert_file", "multicast", "frame_gap_ms"):
+    for needed in ("username", "cert_file", "multicast", "frame_gap_ms", "certificate"):
         if f"needs {needed}" in comment:
             numbers.add(LINES.index(next(one for one in LINES if one.startswith(f"#{needed} "))))
     if "needs mqtts://" in comment:

@@ -57,7 +57,17 @@ DAMAGED_KEPT = 3
 # More than there ever are: an epoch so far ahead was drawn at random, for a restore or a stand-in.
 RUNS_MAX = 100_000
 # What the names of our own files begin with.
-OURS = (DATABASE_FILE, LOCK_FILE, EPOCH_FILE, "journal", "announced.", "restore.", "before-restore")
+OURS = (
+    DATABASE_FILE,
+    LOCK_FILE,
+    EPOCH_FILE,
+    "journal",
+    "announced.",
+    "restore.",
+    "before-restore",
+    "audit.",
+    "admin.sock",
+)
 
 
 @dataclass(frozen=True, slots=True)
