@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import grp
 import os
 import socket
 import stat
@@ -71,6 +70,8 @@ class LocalSocket:
 
     @property
     def group_id(self) -> int | None:
+        import grp  # once, at the start
+
         with contextlib.suppress(KeyError):
             return grp.getgrnam(self.group).gr_gid
         return None
