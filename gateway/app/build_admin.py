@@ -5,14 +5,20 @@ Microdot and what is behind the page are imported here, when a page is wanted: t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from gateway.admin.audit import Audit
 from gateway.admin.buffer_reader import BufferReader
 from gateway.admin.client_queries import ClientQueries
 from gateway.admin.commands import Commands
 from gateway.admin.event_log import EventLog
+from gateway.admin.http.local_socket import LocalSocket
+from gateway.admin.http.passwords import is_hash
 from gateway.admin.http.server import AdminServer
+from gateway.admin.http.sign_in import OPERATOR, Accounts, Role, Token, User, user_of_password
 from gateway.admin.http.sources import Sources
 from gateway.admin.log.tail import LogTail
 from gateway.admin.metrics.lag import LagMeter
@@ -23,6 +29,7 @@ from gateway.app.service.reloading import CurrentConfiguration
 from gateway.app.shell import Shell
 from gateway.app.watch import Watch
 from gateway.config.listing import as_json
+from gateway.config.settings import SOCKET_FILE, Settings
 from gateway.core.engine import Engine
 from gateway.core.state_records import ClientId
 from gateway.host.needs import page_backlog
@@ -47,6 +54,7 @@ class AdminParts:
     sampler: Sampler
     watch: Watch
     clear_retained: Callable[[ClientId], None]
+    audit: Audit
 
 
 def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
@@ -102,7 +110,37 @@ def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
         export=reader.export,
         aside=lambda: list(shown.engine.uplink.aside.records.values()),
         operating=commands,
-        password=shown.in_force.credentials.admin_password,
+        accounts=accounts_of(shown.in_force),
         hosts=settings.admin.hosts,
+        audit=shown.audit,
+        tls=shown.in_force.credentials.page,
+        socket=_socket(settings),
     )
     return AdminServer(listen, sources, backlog=page_backlog(settings))
+
+
+def accounts_of(in_force: CurrentConfiguration) -> Accounts:
+    """Who may sign in, and what may be seen without."""
+    settings = in_force.configuration.settings
+    users = {
+        user.name: User(Role[user.role.upper()], user.password) for user in settings.admin_user
+    }
+    password = in_force.credentials.admin_password
+    if password is not None and OPERATOR not in users:
+        text = password.decode(errors="replace")
+        users[OPERATOR] = User(Role.OPERATOR, text) if is_hash(text) else user_of_password(password)
+    tokens = {
+        token.token: Token(token.name, Role[token.role.upper()]) for token in settings.admin_token
+    }
+    return Accounts(users, tokens, Role.VIEWER if settings.shows_all else Role.NONE)
+
+
+def _socket(settings: Settings) -> LocalSocket | None:
+    admin = settings.admin
+    places = settings.socket_places
+    if not places:
+        return None
+    runtime = os.environ.get("RUNTIME_DIRECTORY")
+    of_service = admin.socket == "auto" and runtime
+    path = Path(runtime or "") / SOCKET_FILE if of_service else places[-1]
+    return LocalSocket(path.absolute(), admin.socket_group, Role[admin.socket_role.upper()])

@@ -17,7 +17,9 @@ from gateway.config.credential import credential_of, stored_at
 from gateway.config.regular_file import opening, read_regular
 from gateway.config.settings import Settings
 from gateway.transports.errors import LinkError
-from gateway.transports.tls import FILE_BYTES_MAX, client_context
+from gateway.transports.tls import FILE_BYTES_MAX, broker_context, page_context
+
+USUAL_CONFIG = Path("/etc/tidegate/config.toml")
 
 if TYPE_CHECKING:
     from gateway.storage.keys.valid import ValidKeys
@@ -35,20 +37,30 @@ class Credentials:
     tls_files: tuple[bytes, ...]
     keys: ValidKeys | None = field(compare=False, default=None)
     keys_digest: bytes = b""
+    page: SSLContext | None = field(default=None, compare=False)
+    page_files: tuple[bytes, ...] = ()
 
     def is_same_but_for_keys(self, other: Credentials) -> bool:
         """Nothing that is there for the broker or the page has changed."""
         return replace(self, keys_digest=other.keys_digest) == other
 
 
-def read_credentials(settings: Settings) -> Credentials:
-    """Raises LinkError with the file and what is wrong with it."""
-    upstream, tls = settings.upstream, None
-    files: list[Path] = []
+def read_credentials(settings: Settings, config: Path = USUAL_CONFIG) -> Credentials:
+    """Raises LinkError with the file and what is wrong with it. `config`: where to repair it."""
+    refuse_open_page(settings, config)
+    return _read(settings)
+
+
+def _read(settings: Settings) -> Credentials:
+    upstream, admin, tls, page = settings.upstream, settings.admin, None, None
+    files: list[Path | None] = []
+    page_files: list[Path | None] = []
     if upstream.tls:
-        tls = client_context(upstream.ca_file, upstream.cert_file, upstream.key_file)
-        named = (upstream.ca_file, upstream.cert_file, upstream.key_file)
-        files = [path for path in named if path is not None]
+        files = [upstream.ca_file, upstream.cert_file, upstream.key_file]
+        tls = broker_context(upstream)
+    if admin.listen is not None and admin.certificate is not None:
+        page_files = [admin.certificate, admin.key]
+        page = page_context(admin.certificate, admin.key)
     password = _password("upstream.password_file", upstream.password_file)
     admin_password = _password("admin.password_file", settings.admin.password_file)
     if admin_password == b"":
@@ -58,17 +70,34 @@ def read_credentials(settings: Settings) -> Credentials:
         password=password,
         admin_password=admin_password,
         tls=tls,
-        tls_files=tuple(map(_digest, files)),
+        tls_files=_digests(files),
         keys=keys,
         keys_digest=keys_digest,
+        page=page,
+        page_files=_digests(page_files),
     )
 
 
-def refuse_unusable(settings: Settings) -> None:
+def refuse_open_page(settings: Settings, config: Path = USUAL_CONFIG) -> None:
+    """Raises LinkError for a page that other machines reach and nobody has to sign in on."""
+    listen = settings.admin.listen
+    if listen is None or listen.is_loopback or settings.has_accounts:
+        return
+    if settings.admin.anonymous == "viewer":
+        return
+    raise LinkError(
+        f"admin.listen {listen} is reached by other machines, and there is no password, user or "
+        'token; admin.anonymous = "viewer" shows all of it to them, without actions; this makes a '
+        f"user:  tidegate password --user admin --role operator | sudo tee -a {config}"
+    )
+
+
+def refuse_unusable(settings: Settings, config: Path = USUAL_CONFIG) -> None:
     """Raises LinkError as `read_credentials` does, also where systemd has not handed over its
     credentials.
     """
-    read_credentials(with_stored(settings))
+    refuse_open_page(settings, config)
+    _read(with_stored(settings))
 
 
 def with_stored(settings: Settings) -> Settings:
@@ -86,7 +115,11 @@ def with_stored(settings: Settings) -> Settings:
         key_file=key_file,
         password_file=_at_hand(upstream.password_file),
     )
-    admin = replace(admin, password_file=_at_hand(admin.password_file))
+    certificate, key = _at_hand(admin.certificate), _at_hand(admin.key)
+    if certificate is None or (admin.key is not None and key is None):
+        certificate = key = None
+    password_file = _at_hand(admin.password_file)
+    admin = replace(admin, password_file=password_file, certificate=certificate, key=key)
     security = replace(settings.security, keys_file=_at_hand(settings.security.keys_file))
     return replace(settings, upstream=upstream, admin=admin, security=security)
 
@@ -134,6 +167,10 @@ def _password(key: str, path: Path | None) -> bytes | None:
         return read_regular(path, FILE_BYTES_MAX).rstrip(b"\r\n")
     except OSError as error:
         raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
+
+
+def _digests(paths: list[Path | None]) -> tuple[bytes, ...]:
+    return tuple(_digest(path) for path in paths if path is not None)
 
 
 def _digest(path: Path) -> bytes:

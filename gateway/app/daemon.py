@@ -19,9 +19,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
+from gateway.admin.audit import AuditEntry, AuditLog
 from gateway.admin.client_queries import ClientQueries
 from gateway.admin.event_log import EventLog
 from gateway.admin.http.listening import AdminError
@@ -32,7 +34,7 @@ from gateway.admin.snapshot import Snapshot
 from gateway.app.build_presence import PresenceParts, presence_publisher
 from gateway.app.build_watch import watch_of
 from gateway.app.core_options import access_rules, client_bindings, engine_options
-from gateway.app.credentials import read_credentials
+from gateway.app.credentials import USUAL_CONFIG, read_credentials
 from gateway.app.exit_codes import ExitCode
 from gateway.app.listeners import SensorLinks
 from gateway.app.memory import settle
@@ -42,6 +44,7 @@ from gateway.app.service.ending import ADMIN_UNTIL_S, Shutdown
 from gateway.app.service.hangup import outlive_reload
 from gateway.app.service.notify import ServiceManager
 from gateway.app.service.own_process import Scheduling
+from gateway.app.service.reload import changes
 from gateway.app.service.reloading import READ_S_MAX, CurrentConfiguration
 from gateway.app.service.status_line import status_line
 from gateway.app.service.supervision import Supervision
@@ -51,6 +54,7 @@ from gateway.app.watch import Watch
 from gateway.config import Configuration, HostPort
 from gateway.config.regular_file import last_opened
 from gateway.config.settings import Settings, UpstreamSettings
+from gateway.config.spelling import dotted
 from gateway.core.engine import Engine, EngineOptions
 from gateway.host.compiled import Form
 from gateway.host.limits import LimitError, doubts
@@ -101,7 +105,8 @@ def serve(
         log.warning("%s", warning)
     try:
         log.debug("%d files may be open (RLIMIT_NOFILE)", provide(settings))
-        credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
+        config = _file_of(configuration)
+        credentials = within(READ_S_MAX, lambda: read_credentials(settings, config), "credentials")
     except OverdueError:
         log.error("%s could not be read within %.0f s", last_opened(), READ_S_MAX)
         return ExitCode.UNAVAILABLE  # a supervisor tries again
@@ -124,6 +129,12 @@ def serve(
         return ExitCode.UNAVAILABLE
     finally:
         gc.enable()
+
+
+def _file_of(configuration: Configuration) -> Path:
+    """The file that says where the page listens, or the usual one."""
+    origin = configuration.origins.get("admin.listen")
+    return Path(origin.source) if origin is not None and origin.line else USUAL_CONFIG
 
 
 def _serve_from_disk(
@@ -182,6 +193,7 @@ class _Parts:
     scheduling: Scheduling
     watch: Watch
     memory: MemoryWatch
+    audit: AuditLog
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
@@ -190,7 +202,8 @@ class _Parts:
         self.lag.start()
         if self.admin is not None:
             await self.admin.start()
-            log.info("status page on http://%s", HostPort(*self.admin.listening_on))
+            where = HostPort(*self.admin.listening_on)
+            log.info("status page on %s://%s", self.admin.scheme, where)
         self.broker.start(loop)
 
     async def stop(self, ending: Shutdown) -> None:
@@ -208,6 +221,7 @@ class _Parts:
         await ending.within(self.publisher.flushed(), ADMIN_UNTIL_S)
         if self.admin is not None:
             await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
+        await ending.within(self.audit.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
         self.heartbeat.stop()
         self.event_log.close()
@@ -215,6 +229,7 @@ class _Parts:
     def set_log_level(self, in_force: CurrentConfiguration, level: Level) -> None:
         """From an operator, by the broker."""
         log.warning("the log level is %s from here on, by a command from the broker", level)
+        self.audit.put(AuditEntry("broker", "operator", "mqtt", "", "log_level", {"level": level}))
         self.apply(in_force.set_log_level(level), in_force)
 
     def keep_house(self) -> None:
@@ -234,6 +249,14 @@ class _Parts:
 
     def apply(self, old: CurrentConfiguration, new: CurrentConfiguration) -> None:
         """What of a configuration can change while the gateway runs; see app/service/reload.py."""
+        if old.configuration.settings != new.configuration.settings or (
+            old.credentials != new.credentials
+        ):
+            keys = [
+                str(dotted(change.path)) for change in changes(old.configuration, new.configuration)
+            ]
+            entry = AuditEntry("process", "operator", "signal", "", "reload", {"keys": keys})
+            self.audit.put(entry)
         before, after = old.configuration.settings, new.configuration.settings
         if after.log != before.log:
             _configure_log(after, self.log_tail)
@@ -244,22 +267,28 @@ class _Parts:
             self.shell.on_asked(self.engine.operator.use_bindings(client_bindings(after)))
         if (after.access, after.security) != (before.access, before.security):
             self.shell.on_asked(self.engine.operator.use_access(access_rules(after)))
-        if (
-            self.admin is not None
-            and new.credentials.admin_password != old.credentials.admin_password
-        ):
-            self.admin.set_password(new.credentials.admin_password)
+        if self.admin is not None:
+            from gateway.app.build_admin import accounts_of
+
+            self.admin.use_accounts(accounts_of(new))
+            page = new.credentials.page
+            if page is not None and new.credentials.page_files != old.credentials.page_files:
+                self.admin.use_certificate(page)
         if _of_broker(old) != _of_broker(new):
             self.engine.upstream.use(after.upstream.username, new.credentials.password)
             self.broker.use(
-                new.credentials.tls, "reloaded: user name, password or certificates are others"
+                new.credentials.tls,
+                "reloaded: user name, password or certificates are others",
+                server_name=after.upstream.server_name,
+                fingerprints=after.upstream.fingerprints,
             )
 
 
 def _of_broker(in_force: CurrentConfiguration) -> tuple[object, ...]:
     credentials = in_force.credentials
-    username = in_force.configuration.settings.upstream.username
-    return username, credentials.password, credentials.tls_files
+    upstream = in_force.configuration.settings.upstream
+    of_tls = upstream.tls_min, upstream.fingerprints, upstream.server_name, upstream.alpn
+    return upstream.username, credentials.password, credentials.tls_files, of_tls
 
 
 async def _serve(
@@ -275,6 +304,7 @@ async def _serve(
 
     def restart() -> None:
         log.warning("ends to be started again, by a command from the broker")
+        parts.audit.put(AuditEntry("broker", "operator", "mqtt", "", "restart"))
         ending.code = ExitCode.RESTART
         stop_requested.set()
 
@@ -358,6 +388,7 @@ def _build(
     )
     sampler = _sampler(settings, engine)
     admin = None
+    audit = AuditLog(settings.gateway.state_dir)
     if settings.admin.listen is not None and sampler is not None:
         # Imported only when wanted.
         from gateway.app.build_admin import AdminParts, admin_server
@@ -375,6 +406,7 @@ def _build(
             sampler=sampler,
             watch=watch,
             clear_retained=lambda client_id: publisher.clear(client_id),
+            audit=audit.record,
         )
         admin = admin_server(settings.admin.listen, shown)
     parts = PresenceParts(
@@ -407,6 +439,7 @@ def _build(
         scheduling=Scheduling(settings.gateway.scheduling),
         watch=watch,
         memory=memory,
+        audit=audit,
     )
     return built
 
@@ -493,6 +526,8 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
         reconnect_delay_s_min=upstream.reconnect_delay_s_min,
         reconnect_delay_s_max=upstream.reconnect_delay_s_max,
         lasts_s=min(upstream.keep_alive_s or LASTS_S, LASTS_S),
+        server_name=upstream.server_name,
+        fingerprints=upstream.fingerprints,
     )
 
 
@@ -522,6 +557,7 @@ async def _until_stopped(
         began = time.monotonic()
         parts.keep_house()
         supervision.beat()
+        supervision.look_at_files()
         parts.shell.slow.ended(Callback.HOUSEKEEPING, began)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOUSEKEEPING_S):

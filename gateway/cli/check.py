@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, usual_path: Path = USUAL_PATH) -> int:
         if arguments.json:
             _print_json(_refusal(_as_problem(sentence, file)))
         else:
-            print_error(sentence)
+            print_error(runnable(sentence))
         return code
     if arguments.json:
         _print_json(_approval(configuration, arguments.show))
@@ -80,7 +80,7 @@ def _refused_at_the_start(settings: Settings, file: Path) -> tuple[str, ExitCode
     also what its user may not read, though root does.
     """
     try:
-        refuse_unusable_files(settings)
+        refuse_unusable_files(settings, file)
         refuse_unusable_folder(settings.gateway.state_dir)
         for _, sentence, command in refusals(settings, file):
             return f"{sentence}:  {runnable(command)}", ExitCode.CONFIGURATION

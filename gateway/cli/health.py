@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     from gateway.cli import asking  # brings http.client with it
 
     try:
-        listen = configuration_of(arguments, os.environ).settings.admin.listen
-        answer = asking.health(listen)
+        configuration = configuration_of(arguments, os.environ)
+        answer = asking.health(asking.place_of(configuration))
     except ConfigError as error:
         print_error(str(error))
         return ExitCode.CONFIGURATION

@@ -14,9 +14,10 @@ from gateway.cli.sources import add_source_arguments, usable_configuration
 HINT = "start one with `tidegate run`, or say where it is with --config or --set admin.listen"
 
 EPILOG = """
-The running gateway is asked at admin.listen of its configuration. Without
---config that is /etc/tidegate/config.toml, or 127.0.0.1:8080; --set
-admin.listen=HOST:PORT asks another one. Exit code 69: none answers.
+The running gateway is asked on its socket (admin.socket), else at admin.listen
+of its configuration. Without --config that is /etc/tidegate/config.toml, or
+127.0.0.1:8080; --set admin.listen=HOST:PORT asks another one. Exit code 69:
+none answers.
 """
 
 Ask = Callable[..., dict[str, Any]]
@@ -41,9 +42,8 @@ def ask_and_show(
     configuration = usable_configuration(arguments)
     if configuration is None:
         return ExitCode.CONFIGURATION
-    settings = configuration.settings
     try:
-        answer = asking.ask(settings.admin.listen, path, schema, asked)
+        answer = asking.ask(asking.place_of(configuration), path, schema, asked)
     except asking.NoAnswerError as reason:
         print_error(f"tidegate {arguments.verb}: {reason}; {HINT}")
         return ExitCode.UNAVAILABLE

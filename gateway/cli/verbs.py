@@ -86,6 +86,16 @@ VERBS = (
         "tidegate watch greenhouse-7\n  tidegate watch 'sensors/+/door' --json",
     ),
     Verb(
+        "password",
+        "make a user or a token for the status page, stored as a hash",
+        "tidegate password --user anna --role operator | sudo tee -a /etc/tidegate/config.toml",
+    ),
+    Verb(
+        "audit",
+        "list who changed what, when and from where: on the page, by the API, by this command",
+        "tidegate audit --since 7d",
+    ),
+    Verb(
         "buffer",
         "show the readings that wait for the broker on disk",
         "tidegate buffer --config /etc/tidegate/config.toml peek -n 20",

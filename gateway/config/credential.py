@@ -22,6 +22,8 @@ FILE_KEYS = (
     "upstream.key_file",
     "admin.password_file",
     KEYS_KEY,
+    "admin.certificate",
+    "admin.key",
 )
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
@@ -100,4 +102,5 @@ def named_files(settings: Settings) -> dict[str, Path]:
 
 
 def is_secret(key: str) -> bool:
-    return key.endswith(("password_file", "key_file", "keys_file"))
+    names = ("password_file", "key_file", "keys_file")
+    return key.endswith(names) or key in ("key", "admin.key")

@@ -71,6 +71,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_access(settings, gathering)
     _check_home_assistant(settings, gathering)
     _check_devices(settings, gathering)
+    _check_admin(settings, gathering)
 
 
 def _check_name(settings: Settings, gathering: Gathering) -> None:
@@ -489,3 +490,26 @@ def _check_value(value: HomeAssistantValueSettings, entry: KeyPath, gathering: G
     for key, message in problems_of(value):
         path = (*entry, key)
         gathering.add_problem(gathering.given[path].origin, path, message)
+
+
+def _check_admin(settings: Settings, gathering: Gathering) -> None:
+    """Who may reach the page, and who may sign in there."""
+    for name, secret in (("admin_user", "password"), ("admin_token", "token")):
+        first_with: dict[str, int] = {}
+        for entry in _understood(name, gathering):
+            missing = [key for key in ("name", secret) if key not in entry.given]
+            if missing:
+                message = f"expected {' and '.join(missing)}: `tidegate password` makes an entry"
+                gathering.add_problem(entry.origin, entry.path, message)
+                continue
+            called = entry.given["name"]
+            account = getattr(settings, name)[entry.number].name
+            other = first_with.setdefault(account, entry.number)
+            if other != entry.number:
+                message = f"expected a name of its own, got that of {name}.{other}"
+                gathering.add_problem(called, (*entry.path, "name"), message)
+    key: KeyPath = ("admin", "key")
+    given = gathering.given.get(key)
+    certificate: KeyPath = ("admin", "certificate")
+    if given is not None and certificate not in {*gathering.given, *gathering.unclear}:
+        gathering.add_problem(given.origin, key, "expected admin.certificate beside it")

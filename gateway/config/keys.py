@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gateway.config import settings
 from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
+from gateway.config.admin_keys import ACCOUNTS_MAX, ADMIN, ADMIN_TOKEN, ADMIN_USER
 from gateway.config.credential import CredentialPath
 from gateway.config.kinds import (
     GIB,
@@ -18,6 +19,7 @@ from gateway.config.kinds import (
     CommandName,
     DeviceClass,
     FilePath,
+    Fingerprint,
     Icon,
     Integer,
     Number,
@@ -25,31 +27,34 @@ from gateway.config.kinds import (
     Text,
     Texts,
     TopicFilter,
-    TopicFilters,
-    Words,
 )
 from gateway.config.schema import Key, Named, Repeated, Table
+from gateway.config.security_keys import (
+    ACCESS,
+    ACCESS_RULES_MAX,
+    ADMISSION,
+    BINDING,
+    BINDINGS_MAX,
+    CLIENT_ID,
+    LISTED_MAX,
+    PAYLOAD_BYTES_MAX,
+    SECURITY,
+    SERIAL_SECURITY,
+    TOPIC_BYTES_MAX,
+    TOPIC_PREFIX_BYTES_MAX,
+    UDP_SECURITY,
+)
 from gateway.config.serial_ports import SerialPort
-from gateway.config.settings import ACCESS_ACTIONS, KIB, MIB, NAME_LENGTH_MAX, NOWHERE
+from gateway.config.settings import KIB, MIB, NAME_LENGTH_MAX, NOWHERE
 
 LISTENERS_MAX = 16
 LINES_MAX = 32
-# The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 bytes less a header of 9.
-PAYLOAD_BYTES_MAX = 65_498
-TOPIC_PREFIX_BYTES_MAX = 1024
-# With the longest prefix it is still a text that MQTT can carry, and alone a datagram's REGISTER.
-TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
-
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
 NETWORKS_MAX = 256
-ACCESS_RULES_MAX = 10_000
-BINDINGS_MAX = 10_000
-FILTERS_PER_RULE_MAX = 64
-NAMES_PER_RULE_MAX = 256
-HOSTS_MAX = 32
-LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
+FINGERPRINTS_MAX = 8  # one that is in use, and those that come next
+ALPN_MAX = 8
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
 PATTERNS_MAX = 64  # of client ids, that a client is compared with
@@ -67,8 +72,6 @@ PER_TOPIC = (
 )
 
 ENUM_OPTIONS_MAX = 64
-UDP_SECURITY = ("none",)
-SERIAL_SECURITY = ("none",)
 STATE_CLASSES = ("measurement", "measurement_angle", "total", "total_increasing")
 ENTITY_CATEGORIES = ("none", "diagnostic")
 COMMAND_KINDS = ("number", "switch", "button", "select", "text", "light")
@@ -200,6 +203,19 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSett
     Key("key_file", CredentialPath(),
         "Private key (PEM) of cert_file, if it is not in the same file",
         example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True, at_once=True),
+    Key("tls_min", Choice(("1.2", "1.3")), "Oldest version of TLS",
+        "managed brokers of today have 1.2, and some nothing newer", at_once=True),
+    Key("fingerprints", Texts(FINGERPRINTS_MAX, Fingerprint(1, 128)),
+        "SHA-256 of the broker's own certificate, one of these, as `openssl x509 -noout "
+        "-fingerprint -sha256` says it; without ca_file the certificate need not be of an "
+        "authority then, nor name the broker", "the authority is enough",
+        example=f'["{"9f86" * 16}"]', at_once=True),
+    Key("server_name", Text(1, 253), "Name that the broker is asked for (SNI) and that its "
+        "certificate must have", default="the host of url",
+        example='"broker.example.org"', at_once=True),
+    Key("alpn", Texts(ALPN_MAX, Text(1, 255)), "Application protocols to offer (ALPN), the best "
+        "first; AWS IoT on port 443 needs \"x-amzn-mqtt-ca\" or \"mqtt\"", "brokers need none",
+        example='["mqtt"]', at_once=True),
     Key("client_id", Text(1, TEXT_BYTES_MAX), "MQTT client id; the broker keeps the session by it",
         default='"tidegate-" and gateway.name', example='"tidegate-greenhouse"'),
     Key("topic_prefix", Text(0, TOPIC_PREFIX_BYTES_MAX, forbidden="+#"),
@@ -288,8 +304,6 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
         "a collector that starts again takes less"),
 ))
 
-CLIENT_ID = Text(1, 255)
-HOST = Text(1, 253, forbidden=" /:@")
 TOPIC = Text(1, TOPIC_BYTES_MAX, forbidden="+#")
 _AS_FOR_ALL = "as in [journal]"
 TOPIC_SETTINGS = Table(
@@ -373,63 +387,6 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
         "Addresses of those that are accepted, or networks that they are in; empty for all; those "
         "on serial lines have none, and are accepted",
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
-))
-
-BINDING = Table(
-    "binding", "Which identities may use which client ids: an id that fits an entry is for the "
-    "identities of that entry, and an identity that fits one may use no others; what fits none is "
-    "free; repeat the table for more",
-    settings=settings.BindingSettings, parts=(
-    Key("identities", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "How the sensor is known: "
-        "anonymous@LISTENER, psk:NAME, cert:SUBJECT, sender:HEX, serial:PORT, forwarder:LINK/NODE; "
-        "* stands for any text",
-        default="must be given", example='["serial:serial0"]', at_once=True),
-    Key("clients", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "Client ids; * stands for any text, "
-        "{identity} for what follows the kind of the identity, as NAME of psk:NAME",
-        default="must be given", example='["greenhouse-*"]', at_once=True),
-))
-
-ACCESS = Table(
-    "access", "Who may publish, subscribe, receive and leave a will: the first entry that fits the "
-    "sensor, what it does and the topic decides, else security.access_default; without entries all "
-    "may do all; repeat the table for more",
-    settings=settings.AccessSettings, parts=(
-    Key("topics", TopicFilters(FILTERS_PER_RULE_MAX, TopicFilter(TOPIC_BYTES_MAX)),
-        "Topics as sensors name them; {client} and {identity} stand for the sensor's own",
-        default="must be given", example='["sensors/{client}/#"]', at_once=True),
-    Key("clients", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "Client ids; * stands for any text",
-        "every sensor", example='["greenhouse-*"]', at_once=True),
-    Key("identities", Texts(NAMES_PER_RULE_MAX, Text(1, 255)), "How the sensor is known: "
-        "anonymous@LISTENER, serial:PORT, forwarder:LINK/NODE; * stands for any text",
-        "every identity", example='["serial:*"]', at_once=True),
-    Key("actions", Words(len(ACCESS_ACTIONS), Choice(ACCESS_ACTIONS)), "What it does",
-        "whatever it does", example='["publish", "will"]', at_once=True),
-    Key("allow", Boolean(), "Whether it may", "entries that allow are the most", at_once=True),
-    Key("qos_max", Integer(0, 2), "A message of it with a higher QoS is refused",
-        "no other limit than the protocol's", at_once=True),
-    Key("retain", Boolean(), "Whether its messages may be retained", "as without entries",
-        at_once=True),
-    Key("payload_bytes_max", Integer(0, PAYLOAD_BYTES_MAX), "Its larger messages are refused",
-        default="limits.payload_bytes_max", example="64", at_once=True),
-))
-
-SECURITY = Table("security", "What holds where no rule says otherwise",
-                 settings=settings.SecuritySettings, parts=(
-    Key("access_default", Choice(("allow", "deny")), "What no entry of [[access]] fits",
-        "where there are entries, what was forgotten is closed", at_once=True),
-    Key("keys_file", CredentialPath(), "Keys of devices, as the verb keys writes them; mode 0600",
-        default="device.keys in gateway.state_dir", example='"credential:tidegate.keys"',
-        at_once=True),
-))
-
-ADMISSION = Table("admission", "Which new sensors may come in",
-                  settings=settings.AdmissionSettings, parts=(
-    Key("permit", Choice(("all", "listed")),
-        "All, or those that are listed and those that the operator lets in on the status page; "
-        "others hear: congestion, and try again later. A client id is no proof of who it is",
-        "MQTT-SN 1.2 has no passwords, and a list must be kept"),
-    Key("listed", Texts(LISTED_MAX, CLIENT_ID), "Client ids of sensors that may come in",
-        "nothing is known of the site", example='["greenhouse-1", "tank"]', at_once=True),
 ))
 
 VALUE_NAME = Text(1, 128)
@@ -607,21 +564,6 @@ HOME_ASSISTANT_COMMAND = Table(
         default="true", example="false"),
 ))
 
-ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
-              settings=settings.AdminSettings, parts=(
-    Key("listen", Listen(optional=True), "Address and port; anyone who reaches it can read "
-        "everything, so open it to others only in a network you trust", "only this machine"),
-    Key("password_file", CredentialPath(),
-        "File that holds the password for the actions of the page, "
-        "and nothing else; without it the page only shows",
-        "nothing can be changed by anyone who reaches the page",
-        example='"/etc/tidegate/admin.password"', at_once=True),
-    Key("hosts", Texts(HOSTS_MAX, HOST), "Names under which the page answers, beside IP addresses, "
-        "localhost and the name of this machine, alone or in .local; no ports; \"*\" for any name, "
-        "where only a proxy that asks who it is reaches the page",
-        "what no other site can take", example='["gateway.example.org"]'),
-))
-
 LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
                settings=settings.LimitsSettings, parts=(
     Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones receive congestion",
@@ -723,6 +665,8 @@ ROOT = Table(
         Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
         Repeated(HOME_ASSISTANT_COMMAND, COMMANDS_MAX, is_optional=True),
         ADMIN,
+        Repeated(ADMIN_USER, ACCOUNTS_MAX, is_optional=True),
+        Repeated(ADMIN_TOKEN, ACCOUNTS_MAX, is_optional=True),
         LIMITS,
         LOG,
     ),

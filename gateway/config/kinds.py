@@ -21,6 +21,14 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _URL_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SIZE = re.compile(r"([0-9]{1,20}) ?(B|KiB|MiB|GiB)")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_BASE64 = r"[A-Za-z0-9+/]"
+# As `tidegate password` writes them (gateway/admin/http/passwords.py). The cost is bounded: who
+# changes the file cannot make a gateway of 512 MiB take it all for one password.
+_HASHES = {
+    "scrypt": re.compile(rf"\$scrypt\$ln=1[0-7],r=8,p=[1-8]\${_BASE64}{{22}}\${_BASE64}{{32}}"),
+    "sha256": re.compile(rf"\$sha256\${_BASE64}{{43}}"),
+}
 _SIZE_UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 
 
@@ -347,6 +355,81 @@ class FilePath(Kind):
         if _URL_SCHEME.match(raw):  # it would become a folder that is called "s3:"
             raise MismatchError("a path of this machine, not a URL", raw)
         return Path(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class SocketPath(Kind):
+    """`auto`, a path, or nothing."""
+
+    @property
+    def name(self) -> str:
+        return "path"
+
+    @property
+    def range(self) -> str:
+        return '"auto" for the usual one, "" for none'
+
+    @property
+    def expected(self) -> str:
+        return 'a path from / on, "auto" for the usual one or "" for none'
+
+    def read(self, raw: object) -> str:
+        if raw in ("", "auto"):
+            return str(raw)
+        if not isinstance(raw, str) or not raw.startswith("/") or any(map(is_control, raw)):
+            raise MismatchError(self.expected, raw)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class HashedSecret(Kind):
+    """A password or token as it is stored. What stands there instead may be the secret itself, so
+    it is never shown.
+    """
+
+    scheme: str  # "scrypt" or "sha256"
+
+    @property
+    def name(self) -> str:
+        return "hash"
+
+    @property
+    def range(self) -> str:
+        return f"${self.scheme}$, as `tidegate password` writes it"
+
+    @property
+    def expected(self) -> str:
+        option = " --token NAME" if self.scheme == "sha256" else ""
+        return f"a hash, ${self.scheme}$..., as `tidegate password{option}` prints it"
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or _HASHES[self.scheme].fullmatch(raw) is None:
+            raise MismatchError(self.expected, _Hidden())
+        return raw
+
+
+class _Hidden:
+    def __str__(self) -> str:
+        return "something else"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint(Text):
+    """SHA-256 of a certificate; 64 lower case digits, however it was written."""
+
+    @property
+    def range(self) -> str:
+        return "64 hexadecimal digits, with or without colons"
+
+    @property
+    def expected(self) -> str:
+        return f"a SHA-256 fingerprint of {self.range}"
+
+    def read(self, raw: object) -> str:
+        plain = raw.replace(":", "").lower() if isinstance(raw, str) else ""
+        if _SHA256.fullmatch(plain) is None:
+            raise MismatchError(self.expected, raw)
+        return plain
 
 
 @dataclass(frozen=True, slots=True)

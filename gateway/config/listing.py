@@ -1,6 +1,7 @@
 """The settings in force, each with who gave it: for `tidegate check --show` and for other eyes.
 
-Secrets are in no setting, only the paths of the files that hold them.
+Secrets are in no setting, only the paths of the files that hold them, and hashes of passwords and
+tokens, which are for the operator alone: `Entry.public` is for all other eyes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from gateway.config.keys import ROOT, TOPIC_ID
+from gateway.config.kinds import HashedSecret
 from gateway.config.reader import Configuration
 from gateway.config.schema import Key, Repeated, Table, joined
 from gateway.config.spelling import KeyPath, dotted
@@ -23,6 +25,12 @@ class Entry:
     value: bool | int | float | str | None
     literal: str | None
     origin: str
+    is_hash: bool = False
+
+    @property
+    def public(self) -> str | None:
+        """`literal` where a log or a page may show it."""
+        return '"(hidden)"' if self.is_hash and self.literal is not None else self.literal
 
 
 def entries(configuration: Configuration) -> Iterator[Entry]:
@@ -58,7 +66,9 @@ def _topics(
 def _entry(key: Key, path: KeyPath, value: object, configuration: Configuration) -> Entry:
     origin = configuration.origin_of(dotted(path))
     plain = value if value is None or isinstance(value, bool | int | float) else str(value)
-    return Entry(path=path, value=plain, literal=key.kind.written(value), origin=origin)
+    is_hash = isinstance(key.kind, HashedSecret)
+    literal = key.kind.written(value)
+    return Entry(path=path, value=plain, literal=literal, origin=origin, is_hash=is_hash)
 
 
 def as_json(configuration: Configuration) -> list[dict[str, object]]:
@@ -66,8 +76,8 @@ def as_json(configuration: Configuration) -> list[dict[str, object]]:
     return [
         {
             "key": dotted(entry.path),
-            "value": entry.value,
-            "toml": entry.literal,
+            "value": "(hidden)" if entry.is_hash else entry.value,
+            "toml": entry.public,
             "origin": entry.origin,
             "is_given": dotted(entry.path) in configuration.origins,
         }

@@ -19,6 +19,8 @@ from gateway.config.schema import separated
 from gateway.config.settings import (
     AccessSettings,
     AdminSettings,
+    AdminTokenSettings,
+    AdminUserSettings,
     AdmissionSettings,
     BindingSettings,
     ClientSettings,
@@ -119,6 +121,8 @@ def _settings(gathering: Gathering) -> Settings:
     rules = len(gathering.entries.get(("access",), []))
     values = len(gathering.entries.get(("home_assistant_value",), []))
     commands = len(gathering.entries.get(("home_assistant_command",), []))
+    users = len(gathering.entries.get(("admin_user",), []))
+    tokens = len(gathering.entries.get(("admin_token",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
         for path, topics in list(tables.items())
@@ -156,6 +160,8 @@ def _settings(gathering: Gathering) -> Settings:
             _command(tables[("home_assistant_command", index)]) for index in range(commands)
         ),
         admin=AdminSettings(**tables[("admin",)]),
+        admin_user=tuple(_user(tables[("admin_user", index)]) for index in range(users)),
+        admin_token=tuple(_token(tables[("admin_token", index)]) for index in range(tokens)),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
     )
@@ -199,6 +205,16 @@ def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:
 def _command(given: dict[str, Any]) -> HomeAssistantCommandSettings:
     """What is missing is a problem, which `cross_checks` reports."""
     return HomeAssistantCommandSettings(**({"name": "", "kind": "button", "topic": ""} | given))
+
+
+def _user(given: dict[str, Any]) -> AdminUserSettings:
+    """The same."""
+    return AdminUserSettings(**({"name": "", "password": ""} | given))
+
+
+def _token(given: dict[str, Any]) -> AdminTokenSettings:
+    """The same."""
+    return AdminTokenSettings(**({"name": "", "token": ""} | given))
 
 
 def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:

@@ -12,9 +12,13 @@ These classes check nothing: `load` hands out only values that passed the schema
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+# Of the service: its RuntimeDirectory, which the members of its group may enter.
+SOCKET_FILE = "admin.sock"
+OF_THE_SERVICE = Path("/run/tidegate") / SOCKET_FILE
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -30,6 +34,11 @@ class HostPort(NamedTuple):
 
     host: str
     port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return not self.host or ip_address(self.host).is_loopback
 
     def __str__(self) -> str:
         if not self.host:
@@ -124,6 +133,10 @@ class UpstreamSettings:
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+    tls_min: Literal["1.2", "1.3"] = "1.2"
+    fingerprints: tuple[str, ...] = ()
+    server_name: str | None = None
+    alpn: tuple[str, ...] = ()
     client_id: str = field(default_factory=lambda: client_id_for(host_name()))
     topic_prefix: str = ""
     trust: Literal["connection", "session"] = "connection"
@@ -339,8 +352,32 @@ class HomeAssistantCommandSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
     listen: HostPort | None = THIS_MACHINE_ONLY
+    certificate: Path | None = None
+    key: Path | None = None
     password_file: Path | None = None
+    anonymous: Literal["auto", "viewer", "none"] = "auto"
     hosts: tuple[str, ...] = ()
+    socket: str = "auto"
+    socket_group: str = "tidegate"
+    socket_role: Literal["viewer", "operator", "none"] = "viewer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminUserSettings:
+    """`password` is a hash."""
+
+    name: str
+    password: str = field(repr=False)
+    role: Literal["viewer", "operator"] = "viewer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminTokenSettings:
+    """`token` is a hash."""
+
+    name: str
+    token: str = field(repr=False)
+    role: Literal["viewer", "operator"] = "viewer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +435,8 @@ class Settings:
     home_assistant_value: tuple[HomeAssistantValueSettings, ...] = ()
     home_assistant_command: tuple[HomeAssistantCommandSettings, ...] = ()
     admin: AdminSettings = AdminSettings()
+    admin_user: tuple[AdminUserSettings, ...] = ()
+    admin_token: tuple[AdminTokenSettings, ...] = ()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()
 
@@ -410,6 +449,30 @@ class Settings:
     def keys_file(self) -> Path:
         """Of the keys of devices."""
         return self.security.keys_file or self.gateway.state_dir / KEYS_FILE
+
+    @property
+    def socket_places(self) -> tuple[Path, ...]:
+        """Where the socket for the command line may be, the likeliest first."""
+        folder, named = self.gateway.state_dir, self.admin.socket
+        if named != "auto":
+            return (Path(named),) if named else ()
+        of_folder = folder / SOCKET_FILE
+        is_usual = folder == GatewaySettings().state_dir
+        return (OF_THE_SERVICE, of_folder) if is_usual else (of_folder,)
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether anyone can sign in to the page."""
+        return bool(self.admin.password_file or self.admin_user or self.admin_token)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the page is shown to who has not signed in."""
+        admin = self.admin
+        if admin.anonymous != "auto":
+            return admin.anonymous == "viewer"
+        is_here = admin.listen is None or admin.listen.is_loopback
+        return is_here and not self.admin_user and not self.admin_token
 
     @property
     def stores_readings(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from gateway.admin.clients import ClientsFound
 from gateway.admin.event_log import EventLog
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.http.server import AdminServer
+from gateway.admin.http.sign_in import accounts_of_password
 from gateway.admin.http.sources import Sources
 from gateway.admin.topics import TopicsFound
 from tests.admin.example import NUMBERS, news
@@ -56,6 +58,8 @@ def sources(told: EventLog | None = None, **given: Any) -> Sources:
         "topics": nothing,
         "news": told or news(),
     }
+    if "password" in given:
+        given["accounts"] = accounts_of_password(given.pop("password"))
     return Sources(**(usual | given))
 
 
@@ -86,6 +90,18 @@ async def post(server: Listening, path: str, body: object, **headers: str) -> An
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in given.items())
     head = f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode()
     return answer_of(await exchange(server, head + octets))
+
+
+async def session_headers(server: Listening, user: str, password: str) -> dict[str, str]:
+    """Those of a page on which this user has signed in. `get` makes all headers small; a cookie's
+    value is not.
+    """
+    body = json.dumps({"user": user, "password": password}).encode()
+    head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    octets = await exchange(server, b"POST /api/session HTTP/1.1\r\n" + head + body)
+    cookie = re.search(rb"Set-Cookie: ([^;]+);", octets)
+    assert cookie is not None, octets
+    return {"Cookie": cookie[1].decode(), "X-Tidegate-Token": answer_of(octets).json["token"]}
 
 
 async def exchange(server: Listening, request: bytes, *, hang_up: bool = False) -> bytes:

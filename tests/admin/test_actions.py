@@ -13,7 +13,7 @@ from gateway.admin.http.operating import CannotError, Publication
 from gateway.admin.http.server import AdminServer
 from gateway.admin.http.sign_in import ATTEMPTS_MAX
 from tests.admin.conftest import Log, Run
-from tests.admin.http_client import Answer, get, post, serving
+from tests.admin.http_client import Answer, get, post, serving, session_headers
 
 ACTIONS: list[tuple[str, dict[str, object], str]] = [
     ("pause", {}, "pause"),
@@ -156,14 +156,12 @@ async def signed_in(noted: Noted) -> AsyncIterator[tuple[AdminServer, dict[str, 
         cookie = answer.headers["set-cookie"]
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
-        # The helper writes all headers small; a cookie's value is not.
         yield server, await headers_of(server)
 
 
 async def headers_of(server: AdminServer) -> dict[str, str]:
-    (session,) = list(server._actions._sign_in._sessions.values())
-    port = server.listening_on[1]
-    return {"Cookie": f"tidegate_{port}={session.cookie}", "X_Tidegate_Token": session.token}
+    headers = await session_headers(server, "tidegate", "tide")
+    return {name.replace("X-Tidegate-Token", "X_Tidegate_Token"): headers[name] for name in headers}
 
 
 @pytest.mark.parametrize(("name", "body", "done"), ACTIONS)
@@ -327,7 +325,7 @@ def test_who_guesses_is_told_to_wait_and_logged(run: Run, log: Log) -> None:
     run(story())
     lines = log.read()
     assert len(lines) == ATTEMPTS_MAX + 1
-    assert all("nobody signed in" in line and "peer=127.0.0.1" in line for line in lines)
+    assert all("not signed in" in line and "peer=127.0.0.1" in line for line in lines)
     assert "guess" not in "".join(lines)
 
 

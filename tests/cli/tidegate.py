@@ -40,12 +40,16 @@ def environment_with(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def tidegate(
-    *arguments: str | Path, folder: Path, environment: Mapping[str, str] | None = None
+    *arguments: str | Path,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    stdin: str | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     done = subprocess.run(
         [sys.executable, "-m", "gateway", *map(str, arguments)],
         cwd=folder,
         env=environment_with(environment or {}),
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -42,6 +42,8 @@ CLIENT = block("#[[presence_client]]")
 DEVICE = block("#[[home_assistant_device]]")
 BINDING = block("#[[binding]]")
 ACCESS = block("#[[access]]")
+USER = block("#[[admin_user]]")
+TOKEN = block("#[[admin_token]]")
 COMMAND = block("#[[home_assistant_command]]")
 NEEDED = (
     dict.fromkeys(TOPIC, TOPIC[:3])
@@ -51,6 +53,8 @@ NEEDED = (
     | dict.fromkeys(DEVICE, DEVICE[:3])
     | dict.fromkeys(BINDING, BINDING[:3])
     | dict.fromkeys(ACCESS, ACCESS[:2])
+    | dict.fromkeys(USER, USER[:3])
+    | dict.fromkeys(TOKEN, TOKEN[:3])
     | dict.fromkeys(COMMAND, COMMAND[:4])
 )
 
@@ -81,6 +85,8 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
         VALUE[0],
         *BINDING[:2],
         ACCESS[0],
+        *USER[:2],
+        *TOKEN[:2],
         *CLIENT[:2],
         *DEVICE[:2],
         *COMMAND[:3],
@@ -92,7 +98,7 @@ def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() 
 
 
 def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
-    tables = (TOPIC, SERIAL, VALUE, BINDING, ACCESS, CLIENT, DEVICE, COMMAND)
+    tables = (TOPIC, SERIAL, VALUE, BINDING, ACCESS, USER, TOKEN, CLIENT, DEVICE, COMMAND)
     for number in (each for table in tables for each in table[1:]):
         assert complaints(with_uncommented({number}))
 
@@ -101,7 +107,7 @@ def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
 def test_each_example_is_right_with_what_its_comment_says_it_needs(number: int) -> None:
     numbers = {number, *NEEDED.get(number, ())}
     comment = LINES[number - 1]
-    for needed in ("username", "cert_file", "multicast", "frame_gap_ms"):
+    for needed in ("username", "cert_file", "multicast", "frame_gap_ms", "certificate"):
         if f"needs {needed}" in comment:
             numbers.add(LINES.index(next(one for one in LINES if one.startswith(f"#{needed} "))))
     if "needs mqtts://" in comment:

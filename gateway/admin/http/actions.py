@@ -1,34 +1,41 @@
 """What may be changed from the page: signing in and out, and the operator's actions.
 
 A request that changes something is a POST of one JSON object, carries the session's cookie and its
-token (X-Tidegate-Token), and comes from this very origin. Each is logged, with who asked.
+token (X-Tidegate-Token), and comes from this very origin. Each is logged, with who asked, and is in
+the audit log before it is answered.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from microdot import Microdot, Request, Response
 
+from gateway.admin.audit import Audit, AuditEntry
+from gateway.admin.http.guard import Guard, Who
 from gateway.admin.http.operating import (
     JOIN_S_MAX,
     PERMIT_MINUTES_MAX,
     RELEASE_MINUTES_MAX,
+    CannotError,
     Operations,
     Publication,
 )
 from gateway.admin.http.responses import RefusedError, guarded, json_response
-from gateway.admin.http.sign_in import SESSION_S_MAX, Session, SignIn, SignInError, is_token_of
+from gateway.admin.http.sign_in import OPERATOR, SESSION_S_MAX, Role, SignInError
 from gateway.admin.log.logs import fields
 
 SESSION_SCHEMA = "tidegate.session/1"
-TOKEN_HEADER = "X-Tidegate-Token"
 TOPIC_LENGTH_MAX = 65_535
 PASSWORD_LENGTH_MAX = 1024
+USER_LENGTH_MAX = 64
+# Of what was asked for, in the audit log: no payload.
+RECORDED = ("client", "topic", "qos", "hex", "retained", "minutes", "line", "numbers")
+RECORDED_MAX = 256
 PORT_LENGTH_MAX = 4096
 NUMBERS_MAX = 1000
 
@@ -38,11 +45,11 @@ Done = Callable[[Operations, dict[str, Any]], str | Awaitable[str]]
 
 
 class Actions:
-    def __init__(self, sign_in: SignIn, operating: Operations | None, port: Callable[[], int]):
-        """`port`: cookies know no ports, and two gateways may be on one machine."""
-        self._sign_in = sign_in
+    def __init__(self, guard: Guard, operating: Operations | None, audit: Audit) -> None:
+        self._guard = guard
+        self._sign_in = guard.sign_in
         self._operating = operating
-        self._port = port
+        self._audit = audit
 
     def add_to(self, app: Microdot) -> None:
         app.get("/api/session")(guarded(self._session))
@@ -51,93 +58,110 @@ class Actions:
         for name, done in _ACTIONS.items():
             app.post(f"/api/actions/{name}")(guarded(self._doing(name, done)))
 
-    def require(self, request: Request) -> Session:
-        """Whose request this is. Raises RefusedError."""
-        session = self._sign_in.session_of(request.cookies.get(self._cookie_name))
-        if session is None:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "sign in first")
-        return session
-
     # Sessions
 
     async def _session(self, request: Request) -> Response:
-        session = self._sign_in.session_of(request.cookies.get(self._cookie_name))
+        who = self._guard.who(request)
+        session = who.session
         body = {
             "schema": SESSION_SCHEMA,
             "can_sign_in": self._sign_in.is_possible,
             "signed_in": session is not None,
             "token": None if session is None else session.token,
+            "user": None if session is None else session.user,
+            "role": who.role.word,
         }
         return json_response(HTTPStatus.OK, body)
 
     async def _begin(self, request: Request) -> Response:
-        self._refuse_foreign(request)
-        password = _text(_object(request), "password", PASSWORD_LENGTH_MAX)
+        self._guard.refuse_foreign(request)
+        asked = _object(request)
+        password = _text(asked, "password", PASSWORD_LENGTH_MAX)
+        user = _text(asked, "user", USER_LENGTH_MAX) if "user" in asked else OPERATOR
         host = str(request.client_addr[0])
+        former = request.cookies.get(self._guard.cookie_name)
         try:
-            session = self._sign_in.begin(password, host)
+            session = await self._sign_in.begin(user, password, host, former)
         except SignInError as error:
-            log.warning("nobody signed in: %s", error, extra=fields(peer=host))
+            log.warning("not signed in: %s", error, extra=fields(peer=host))
+            # Who tries without end fills no log: what waits is not recorded.
             if error.wait_s:
                 wait = {"Retry-After": str(int(error.wait_s) + 1)}
                 raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, str(error), wait) from None
+            who = Who("anonymous", Role.NONE, host)
+            await self._record(who, "sign_in", {"user": user}, str(error), is_done=False)
             raise RefusedError(HTTPStatus.FORBIDDEN, str(error)) from None
-        log.info("signed in", extra=fields(peer=host))
-        response = json_response(HTTPStatus.OK, {"token": session.token})
-        age = int(SESSION_S_MAX)
-        response.headers["Set-Cookie"] = (
-            f"{self._cookie_name}={session.cookie}; Path=/; Max-Age={age}; HttpOnly; "
-            "SameSite=Strict"
-        )
+        log.info("signed in: %s", user, extra=fields(peer=host))
+        who = Who(f"user:{user}", session.role, host, session)
+        await self._record(who, "sign_in", {}, "signed in")
+        body = {"token": session.token, "user": user, "role": session.role.word}
+        response = json_response(HTTPStatus.OK, body)
+        cookie, session.cookie = session.cookie, ""
+        response.headers["Set-Cookie"] = self._guard.cookie(cookie, int(SESSION_S_MAX))
         return response
 
     async def _end(self, request: Request) -> Response:
-        self._sign_in.end(self._checked(request))
+        self._guard.refuse_foreign(request)
+        if self._guard.who(request).session is None:
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "sign in first")
+        who = self._guard.require_change(request, Role.NONE)
+        self._sign_in.end(request.cookies.get(self._guard.cookie_name))
+        await self._record(who, "sign_out", {}, "signed out")
         response = json_response(HTTPStatus.OK, {})
-        gone = f"{self._cookie_name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
-        response.headers["Set-Cookie"] = gone
+        response.headers["Set-Cookie"] = self._guard.cookie("", 0)
         return response
-
-    @property
-    def _cookie_name(self) -> str:
-        return f"tidegate_{self._port()}"
 
     # Actions
 
     def _doing(self, name: str, done: Done) -> Callable[[Request], Awaitable[Response]]:
         async def act(request: Request) -> Response:
-            self._checked(request)
+            who = self._guard.require_change(request, Role.OPERATOR)
             if self._operating is None:
                 raise RefusedError(HTTPStatus.CONFLICT, "the gateway does not run yet")
             asked = _object(request)
-            said = done(self._operating, asked)
-            said = said if isinstance(said, str) else await said
+            try:
+                said = done(self._operating, asked)
+                said = said if isinstance(said, str) else await said
+            except CannotError as error:
+                await self._record(who, name, _recorded(asked), str(error), is_done=False)
+                raise
             client = asked.get("client") if isinstance(asked.get("client"), str) else None
-            host = str(request.client_addr[0])
+            where = "socket" if who.place.startswith("unix") else "page"
             log.info(
-                "asked on the page: %s, %s", name, said, extra=fields(client=client, peer=host)
+                "asked on the %s: %s, %s (%s)",
+                where,
+                name,
+                said,
+                who.name,
+                extra=fields(client=client, peer=who.place),
             )
+            await self._record(who, name, _recorded(asked), said)
             return json_response(HTTPStatus.OK, {"done": said})
 
         return act
 
-    def _checked(self, request: Request) -> Session:
-        """The session of a request that may change something. Raises RefusedError."""
-        self._refuse_foreign(request)
-        session = self.require(request)
-        if not is_token_of(session, request.headers.get(TOKEN_HEADER, "")):
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"{TOKEN_HEADER} is missing or another's")
-        return session
+    async def _record(
+        self, who: Who, what: str, asked: Mapping[str, Any], said: str, *, is_done: bool = True
+    ) -> None:
+        is_here = who.place.startswith("unix")
+        way = "cli" if is_here else "api" if who.session is None else "page"
+        way = "page" if what == "sign_in" else way
+        await self._audit(
+            AuditEntry(who.name, who.role.word, way, who.place, what, asked, said, is_done)
+        )
 
-    def _refuse_foreign(self, request: Request) -> None:
-        """Browsers say where a POST comes from; who says nothing has no browser's cookies."""
-        origin = request.headers.get("Origin")
-        host = request.headers.get("Host", "")
-        if origin is not None and (not host or origin.partition("://")[2] != host):
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"not from {origin[:100]}")
-        kind = request.headers.get("Content-Type", "")
-        if request.method == "POST" and not kind.startswith("application/json"):
-            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only application/json")
+
+def _recorded(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for, as far as it is safe and short: of a payload its length alone."""
+    shown = {
+        name: value
+        for name, value in asked.items()
+        if name in RECORDED and isinstance(value, str | int | float | list)
+    }
+    for name, value in shown.items():
+        shown[name] = value[:RECORDED_MAX] if isinstance(value, str | list) else value
+    payload = asked.get("payload")
+    return shown | ({"payload_length": len(payload)} if isinstance(payload, str) else {})
 
 
 # What may be asked for

@@ -87,8 +87,11 @@ async def _response_to(app: Microdot, hosts: Hosts | None, received: Received) -
     request = await _parsed(app, received)
     if request is None:
         return error_response(HTTPStatus.BAD_REQUEST)
+    request.g.local = received.local
     host = request.headers.get("Host")
-    objection = None if hosts is None else hosts.objection(host, request.path)
+    objection = (
+        None if hosts is None or received.local is not None else hosts.objection(host, request.path)
+    )
     if objection is not None:
         return json_response(HTTPStatus.MISDIRECTED_REQUEST, {"error": objection})
     response = await app.dispatch_request(request)

@@ -16,11 +16,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from ssl import SSLContext
 
 from gateway.admin.http.listening import open_listener
+from gateway.admin.http.local_socket import LocalPeer, LocalSocket, peer_of
 from gateway.host.slow_callbacks import Callback, SlowCallbacks, timed
 
 HEAD_BYTES_MAX = 16 * 1024  # browsers send the cookies of every service on this host
@@ -36,19 +39,22 @@ CONNECTIONS_MAX = 2 * BACKLOG
 HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*\r\n", re.IGNORECASE)
 
+__all__ = ["Connections", "LocalPeer", "LocalSocket", "Pieces", "Received", "Reply"]
+
 Pieces = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
     """A request as it came. No `head`: it is too long. `host`: the peer's address. `is_whole`:
-    nothing was left unread.
+    nothing was left unread. `local`: the process that sent it, on the Unix socket.
     """
 
     head: bytes | None
     body: bytes
     host: str
     is_whole: bool = True
+    local: LocalPeer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,13 @@ class Connections:
         connection_s_max: float,
         backlog: int = BACKLOG,
         slow: SlowCallbacks | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         """`backlog`: less than usual where few descriptors are left for the page."""
+        self._tls = tls
+        self._local: LocalSocket | None = None
+        self._local_group: int | None = None
+        self._local_server: asyncio.Server | None = None
         self._answer = answer
         self._slow = slow or SlowCallbacks()
         self._backlog = backlog
@@ -80,15 +91,30 @@ class Connections:
         listener = open_listener(host, port)
         host, port = listener.getsockname()[:2]
         self._server = await asyncio.start_server(
-            self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=self._backlog
+            self._serve,
+            sock=listener,
+            limit=HEAD_BYTES_MAX,
+            backlog=self._backlog,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else self._connection_s_max,
         )
         return host, port
+
+    async def start_local(self, local: LocalSocket) -> None:
+        """Raises AdminError with a sentence for the operator."""
+        listener = local.listening()
+        self._local, self._local_group = local, local.group_id
+        self._local_server = await asyncio.start_unix_server(
+            self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=self._backlog
+        )
 
     async def stop(self) -> None:
         """Also without `start`, which may have failed."""
         if self._server is None:
             return
         self._server.close()
+        if self._local_server is not None:
+            self._local_server.close()  # the next start takes the place of its file
         ending = [*self._open, *self._streams]
         while self._open:
             self._close_oldest()
@@ -109,7 +135,8 @@ class Connections:
         self._open[task] = writer
         try:
             async with asyncio.timeout(self._connection_s_max):
-                received = await _received(reader, writer)
+                local = self._local_peer(writer)
+                received = await _received(reader, writer, local)
                 reply = await self._answer(received)
                 writer.write(reply.octets)
                 if not received.is_whole:
@@ -128,6 +155,13 @@ class Connections:
             self._streams.pop(task, None)
             writer.transport.abort()
 
+    def _local_peer(self, writer: asyncio.StreamWriter) -> LocalPeer | None:
+        """Raises OSError."""
+        connection = writer.get_extra_info("socket")
+        if self._local is None or connection.family != socket.AF_UNIX:
+            return None
+        return peer_of(connection, self._local_group, self._local.group_role)
+
     async def _timed(self, pieces: Pieces) -> Pieces:
         """Each is made in a task of its own."""
         async with aclosing(pieces):
@@ -138,21 +172,24 @@ class Connections:
         self._open.pop(next(iter(self._open))).transport.abort()
 
 
-async def _received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Received:
-    host = str((writer.get_extra_info("peername") or ("",))[0])
+async def _received(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, local: LocalPeer | None
+) -> Received:
+    host = "unix" if local is not None else str((writer.get_extra_info("peername") or ("",))[0])
     try:
         head = await reader.readuntil(HEAD_END)
     except asyncio.LimitOverrunError:
-        return Received(None, b"", host, is_whole=False)
+        return Received(None, b"", host, is_whole=False, local=local)
     found = _LENGTH.search(head) if head.startswith(b"POST /api/") else None
     length = int(found[1]) if found else 0
     body = await reader.readexactly(length) if 0 < length <= BODY_BYTES_MAX else b""
-    return Received(head, body, host, is_whole=length <= BODY_BYTES_MAX)
+    return Received(head, body, host, is_whole=length <= BODY_BYTES_MAX, local=local)
 
 
 async def _throw_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Until the peer has its answer and hangs up, or has sent too much."""
-    writer.write_eof()
+    if writer.can_write_eof():  # TLS cannot
+        writer.write_eof()
     left = THROWN_AWAY_BYTES_MAX
     while left > 0 and (data := await reader.read(HEAD_BYTES_MAX)):
         left -= len(data)

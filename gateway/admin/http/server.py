@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from contextlib import aclosing
 from http import HTTPStatus
+from ssl import SSLContext
 from typing import cast
 
 from microdot import Microdot, Request, Response
 
 from gateway.admin.aside import listed
+from gateway.admin.audit import AuditEntry
 from gateway.admin.clients import clients_json
 from gateway.admin.http import answers
 from gateway.admin.http.actions import Actions
@@ -26,23 +28,26 @@ from gateway.admin.http.connections import (
     Pieces,
 )
 from gateway.admin.http.feed import RETRY_MS, Feeds
+from gateway.admin.http.guard import Guard
 from gateway.admin.http.hosts import Hosts
 from gateway.admin.http.listening import AdminError
 from gateway.admin.http.queries import clients_query, latest_query, log_query, topics_query
 from gateway.admin.http.responses import (
     RefusedError,
+    Responder,
     asked,
     guarded,
     json_response,
     of_any,
     plain_response,
 )
-from gateway.admin.http.sign_in import SignIn
+from gateway.admin.http.sign_in import Accounts, Role, SignIn
 from gateway.admin.http.sources import Sources
 from gateway.admin.http.views import Statuses, latest_json, view_of
 from gateway.admin.log.tail import log_json
 from gateway.admin.metrics.exposition import Metrics
 from gateway.admin.topics import topics_json
+from gateway.transports.tls import PageTls
 
 __all__ = ["AdminError", "AdminServer"]
 
@@ -64,26 +69,43 @@ class AdminServer:
         self._sources = sources
         self._statuses = Statuses(sources)
         self._feeds = Feeds(sources.pulse, sources.looked_at)
-        self._sign_in = SignIn(sources.password, sources.now)
-        self._actions = Actions(self._sign_in, sources.operating, lambda: self.listening_on[1])
+        self._tls = None if sources.tls is None else PageTls(sources.tls)
+        self._sign_in = SignIn(sources.accounts, sources.now)
+        self._guard = Guard(
+            self._sign_in, lambda: self.listening_on[1], is_tls=sources.tls is not None
+        )
+        self._actions = Actions(self._guard, sources.operating, sources.audit)
         self._app = self._routed()
         self._connections = Connections(
             answer=answering(self._app, Hosts(sources.hosts)),
             connection_s_max=connection_s_max,
             backlog=backlog,
             slow=sources.slow,
+            tls=None if self._tls is None else self._tls.context,
         )
+        self._local = sources.socket
 
     async def start(self) -> None:
         """Listens; raises AdminError with a sentence for the operator."""
         self.listening_on = await self._connections.start(*self.listening_on)
+        if self._local is not None:
+            await self._connections.start_local(self._local)
 
     async def stop(self) -> None:
         await self._connections.stop()
 
-    def set_password(self, password: bytes | None) -> None:
-        """From now on; who is signed in has to do it again."""
-        self._sign_in.change(password)
+    def use_accounts(self, accounts: Accounts) -> None:
+        """From now on; who is signed in and has another password or role has to do it again."""
+        self._sign_in.use(accounts)
+
+    def use_certificate(self, tls: SSLContext) -> None:
+        """For connections from now on. Whether there is TLS at all is for the next start."""
+        if self._tls is not None:
+            self._tls.use(tls)
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._tls is None else "https"
 
     # What there is to read
 
@@ -148,7 +170,9 @@ class AdminServer:
 
     async def _export(self, request: Request) -> Response:
         """All of them as JSON lines, as `tidegate buffer export` writes them."""
-        self._actions.require(request)
+        who = self._guard.require(request, Role.OPERATOR)
+        entry = AuditEntry(who.name, who.role.word, "api", who.place, "export", {}, "exported")
+        await self._sources.audit(entry)
         name = f"{self._sources.name}-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
         safe = "".join(
             one if (one.isascii() and one.isalnum()) or one in "-_." else "-" for one in name
@@ -175,17 +199,16 @@ class AdminServer:
 
     def _routed(self) -> Microdot:
         app = application()
-        for path, answer in {
-            "/healthz": self._health,
-            "/readyz": self._readiness,
-            "/metrics": self._exposition,
-            "/api/status": self._status,
-            "/api/buffer": self._buffer,
-            "/api/configuration": self._configuration,
-        }.items():
-            app.get(path)(guarded(of_any(answer)))
-        for path, responder in {
+        anyone: dict[str, Responder] = {
             "/": self._page,
+            "/healthz": of_any(self._health),
+            "/readyz": of_any(self._readiness),
+        }
+        viewers: dict[str, Responder] = {
+            "/metrics": of_any(self._exposition),
+            "/api/status": of_any(self._status),
+            "/api/buffer": of_any(self._buffer),
+            "/api/configuration": of_any(self._configuration),
             "/api/clients": self._clients,
             "/api/topics": self._topics,
             "/api/latest": self._latest,
@@ -194,8 +217,11 @@ class AdminServer:
             "/api/buffer/export": self._export,
             "/api/buffer/aside": self._aside,
             "/api/events": self._events,
-        }.items():
+        }
+        for path, responder in anyone.items():
             app.get(path)(guarded(responder))
+        for path, responder in viewers.items():
+            app.get(path)(guarded(self._guard.needs(Role.VIEWER, responder)))
         self._actions.add_to(app)
         return app
 

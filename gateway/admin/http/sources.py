@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from ssl import SSLContext
 
+from gateway.admin.audit import Audit, no_audit
 from gateway.admin.clients import ClientsFound
 from gateway.admin.event_log import EventLog
 from gateway.admin.http.answers import Check
+from gateway.admin.http.connections import LocalSocket
 from gateway.admin.http.operating import Operations
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
+from gateway.admin.http.sign_in import Accounts
 from gateway.admin.log.tail import LogTail
 from gateway.admin.numbers import Numbers
 from gateway.admin.topics import TopicsFound
@@ -41,7 +45,7 @@ class Sources:
     `pulse` is another value when a client has come, gone or changed its state. `looked_at` hears
     how many live pages are open. `peek` and `export` read what is on disk, the next few as JSON and
     all of it as JSON lines; `aside` are the readings set aside. `operating` does what an operator
-    asks for who knows `password`.
+    asks for who may; `audit` records it.
     `hosts`: names of the page.
     """
 
@@ -66,5 +70,8 @@ class Sources:
     export: Callable[[], AsyncGenerator[bytes, None]] = _no_export
     aside: Callable[[], list[AsideRecord]] = list
     operating: Operations | None = None
-    password: bytes | None = None
+    accounts: Accounts = field(default_factory=Accounts)
     hosts: tuple[str, ...] = ()
+    audit: Audit = no_audit
+    tls: SSLContext | None = None
+    socket: LocalSocket | None = None

@@ -2,7 +2,7 @@
 
 import { card, el, facts, setClass, setText } from "./dom.js";
 import { bytes, count, counted, duration, percent, rate } from "./format.js";
-import { act, ask, current, onSession, signIn } from "./session.js";
+import { act, ask, hint, isViewer, mayAct, onSession, signIn } from "./session.js";
 
 const ASIDE_SHOWN = 50;
 
@@ -71,13 +71,13 @@ export class Buffer {
   }
 
   #showActions() {
-    const session = current();
     const isPaused = this.body?.drain_paused ?? false;
     setText(this.drain, isPaused ? "Let it drain" : "Pause the drain");
     setClass(this.drain, isPaused ? "main" : "");
-    this.drain.disabled = !session.signed_in;
-    this.export.hidden = !session.signed_in;
-    setText(this.hint, session.signed_in ? "" : session.can_sign_in ? "Sign in to pause the drain or to export." : "To act from here, set admin.password_file in the configuration.");
+    this.drain.hidden = isViewer();
+    this.drain.disabled = !mayAct();
+    this.export.hidden = !mayAct();
+    setText(this.hint, hint("pause the drain or to export"));
   }
 
   #hearAside(aside) {
@@ -113,7 +113,7 @@ export class Buffer {
   }
 
   async #deleteAll(number) {
-    if (!current().signed_in && !(await signIn())) return;
+    if (!mayAct() && !(await signIn())) return;
     const said = await ask({
       title: `Delete ${counted(number, "reading")}?`,
       text: "They are gone for good. tidegate buffer aside export keeps a copy.",
@@ -125,7 +125,7 @@ export class Buffer {
   }
 
   async #actAside(action, numbers) {
-    if (!current().signed_in) {
+    if (!mayAct()) {
       signIn();
       return;
     }
@@ -142,7 +142,7 @@ export class Buffer {
       this.page.say(await act(this.body?.drain_paused ? "resume" : "pause"));
     } catch (problem) {
       this.page.say(problem.message);
-      if (!current().signed_in) signIn();
+      if (!mayAct()) signIn();
     }
   }
 

@@ -2,7 +2,7 @@
 
 import { Keyed, card, el, facts, field, setClass, setText } from "./dom.js";
 import { ago, bytes, clock, count, counted, duration, presence, value } from "./format.js";
-import { act, ask, onSession } from "./session.js";
+import { act, ask, hint, isViewer, mayAct, onSession } from "./session.js";
 import { sign, spark } from "./sign.js";
 
 export class Device {
@@ -28,7 +28,7 @@ export class Device {
       this.missing,
       this.whole,
     ];
-    this.stop = onSession((session) => this.#showActions(session));
+    this.stop = onSession(() => this.#showActions());
   }
 
   close() {
@@ -92,12 +92,13 @@ export class Device {
 
   // Actions
 
-  #showActions(session) {
-    const may = session.signed_in;
+  #showActions() {
+    const may = mayAct();
+    this.actions.hidden = isViewer();
     this.actions.replaceChildren(
       el("button", { type: "button", class: "main", disabled: !may, text: "Send a message", on: { click: () => this.#publish() } }),
       el("button", { type: "button", class: "grave", disabled: !may, text: "Forget", on: { click: () => this.#forget() } }));
-    setText(this.hint, may ? "" : session.can_sign_in ? "Sign in to act." : "To act from here, set admin.password_file in the configuration.");
+    setText(this.hint, hint("act"));
   }
 
   async #publish() {

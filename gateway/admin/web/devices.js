@@ -3,7 +3,7 @@
 
 import { Keyed, bar, el, field, setClass, setText } from "./dom.js";
 import { ago, clock, count, presence } from "./format.js";
-import { act, ask, current, onSession } from "./session.js";
+import { act, ask, mayAct, onSession } from "./session.js";
 import { readings, sign } from "./sign.js";
 
 const PAGE = 50;
@@ -155,7 +155,7 @@ export class Devices {
 
   #showPermit() {
     const left = this.page.status()?.permit_left_s;
-    this.permit.hidden = left === null || left === undefined || !current().signed_in;
+    this.permit.hidden = left === null || left === undefined || !mayAct();
     setText(this.permit, left ? `New devices may come for ${Math.ceil(left / 60)} min` : "Let new devices in");
     setClass(this.permit, left ? "main" : "");
     const joining = this.page.status()?.join_left_s;

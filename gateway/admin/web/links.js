@@ -2,7 +2,7 @@
 
 import { Keyed, card, el, field, setClass, setText } from "./dom.js";
 import { count, counted } from "./format.js";
-import { act, ask, current, onSession } from "./session.js";
+import { act, ask, mayAct, onSession } from "./session.js";
 
 const MINUTES = [5, 15, 60];
 
@@ -43,7 +43,7 @@ export class Links {
         setClass(state, link.line?.problem || link.group_joined === false ? "bad" : "good");
         setText(received, count(link.datagrams_received));
         setText(sent, count(link.datagrams_sent));
-        row.hidden = !link.line || !current().signed_in;
+        row.hidden = !link.line || !mayAct();
         setText(lend, link.line?.released_s ? "Take it back" : "Release the port");
       },
     };

@@ -20,6 +20,13 @@ export class Live {
     this.#open();
   }
 
+  // Nothing may be looked at.
+  rest() {
+    this.source?.close();
+    clearTimeout(this.again);
+    this.source = null;
+  }
+
   #open() {
     this.source?.close();
     clearTimeout(this.again);
@@ -50,6 +57,7 @@ export class Live {
   }
 
   #check() {
+    if (!this.source) return;
     if (performance.now() - this.heardAt > SILENT_S * 1000) {
       this.onState("lost");
       this.#open();

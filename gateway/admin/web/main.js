@@ -3,7 +3,7 @@
 import { el, setClass, setText } from "./dom.js";
 import { duration, setServerTime } from "./format.js";
 import { Live } from "./live.js";
-import { current, onSession, refresh, signIn, signOut } from "./session.js";
+import { current, mayLook, onSession, refresh, signIn, signOut } from "./session.js";
 import { Buffer } from "./buffer.js";
 import { Configuration } from "./configuration.js";
 import { Device } from "./device.js";
@@ -90,6 +90,15 @@ function show() {
   if (!(key in VIEWS)) key = "overview";
   view?.close?.();
   main.replaceChildren();
+  if (!mayLook()) {
+    view = null;
+    live.rest();
+    setText(document.getElementById("gateway"), "Tidegate");
+    setText(document.getElementById("up"), "sign in to look");
+    setText(document.getElementById("pulse-text"), "not signed in");
+    document.title = "Tidegate";
+    return;
+  }
   view = new VIEWS[key](page, parameters, id);
   main.append(...view.nodes);
   for (const link of document.querySelectorAll("nav a")) {
@@ -104,9 +113,17 @@ function show() {
   }
 }
 
+let couldLook = true;
+
 onSession((session) => {
   button.hidden = !session.can_sign_in;
-  setText(button, session.signed_in ? "Sign out" : "Sign in");
+  setText(button, session.signed_in ? `Sign out ${session.user}` : "Sign in");
+  // What was shown is gone with who was signed in; the next one sees it all again.
+  if (couldLook !== mayLook()) {
+    couldLook = mayLook();
+    show();
+    if (!couldLook) signIn();
+  }
 });
 button.addEventListener("click", () => (current().signed_in ? signOut() : signIn()));
 document.querySelector(".skip").addEventListener("click", (event) => {
@@ -120,5 +137,4 @@ addEventListener("hashchange", () => {
 });
 setInterval(() => status && view?.tick?.(), 1000);
 document.body.append(el("span", { id: "ready", hidden: true }));
-refresh();
-show();
+refresh().finally(show);

@@ -1,13 +1,36 @@
-// Signing in, and asking the gateway to do something. Without a password in its configuration the page
-// only shows, and says so where something could be done.
+// Signing in, and asking the gateway to do something. A viewer sees no buttons; without a password in
+// the configuration the page only shows, and says so where something could be done.
 
 import { el, field } from "./dom.js";
 
-let session = { can_sign_in: false, signed_in: false, token: null };
+let session = { can_sign_in: false, signed_in: false, token: null, user: null, role: "viewer" };
 const hearers = new Set();
 
 export function current() {
   return session;
+}
+
+// Whether buttons are of use.
+export function mayAct() {
+  return session.role === "operator";
+}
+
+// Who may never act sees no buttons; who may after signing in sees them without a use.
+export function isViewer() {
+  return session.signed_in && !mayAct();
+}
+
+// Whether anything is shown at all.
+export function mayLook() {
+  return session.role !== "none";
+}
+
+// Why there are no buttons, or "".
+export function hint(what) {
+  if (mayAct()) return "";
+  if (session.signed_in) return "You may only look.";
+  if (session.can_sign_in) return `Sign in to ${what}.`;
+  return "To act from here, make a user with `tidegate password`.";
 }
 
 export function onSession(hear) {
@@ -32,7 +55,7 @@ async function send(method, path, body) {
   const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body) }).catch(() => null);
   if (!answer) throw new Error("the gateway does not answer");
   const said = await answer.json().catch(() => ({}));
-  if (answer.status === 401) set({ signed_in: false, token: null });
+  if (answer.status === 401) await refresh();
   if (!answer.ok) throw new Error(said.error ?? `the gateway answers ${answer.status}`);
   return said;
 }
@@ -43,21 +66,21 @@ export async function act(name, body = {}) {
 
 export async function signOut() {
   await send("DELETE", "api/session").catch(() => null);
-  set({ signed_in: false, token: null });
+  await refresh();
 }
 
 export function signIn() {
   const password = el("input", { type: "password", autocomplete: "current-password", required: true });
-  const user = el("input", { type: "text", autocomplete: "username", value: "tidegate", hidden: true });
+  const user = el("input", { type: "text", autocomplete: "username", value: "tidegate", required: true, maxlength: 64 });
   return ask({
     title: "Sign in",
-    text: "The password of admin.password_file. It is asked for again after an hour of silence.",
-    fields: [user, field("Password", password)],
+    text: "A user of the configuration, or tidegate with the password of admin.password_file. It is asked for again after an hour of silence.",
+    fields: [field("User", user), field("Password", password)],
     yes: "Sign in",
     async done() {
       try {
-        const { token } = await send("POST", "api/session", { password: password.value });
-        set({ signed_in: true, token });
+        await send("POST", "api/session", { user: user.value, password: password.value });
+        await refresh();
       } catch (problem) {
         password.value = "";
         throw problem;

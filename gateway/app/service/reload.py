@@ -59,7 +59,12 @@ def changes(before: Configuration, after: Configuration) -> list[Change]:
         if literal_before != literal_after:
             origin = "no longer given" if will_be is None else will_be.origin
             found.append(
-                Change(path=path, before=literal_before, after=literal_after, origin=origin)
+                Change(
+                    path=path,
+                    before=None if was is None else was.public,
+                    after=None if will_be is None else will_be.public,
+                    origin=origin,
+                )
             )
     return found
 

@@ -14,12 +14,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.admin.log.logs import Level
 from gateway.app.credentials import Credentials, read_credentials
 from gateway.app.service.reload import Change, changes, in_force, is_at_once
 from gateway.config import ConfigError, Configuration
+from gateway.config.credential import named_files
 from gateway.config.problems import Origin
 from gateway.config.regular_file import last_opened
 from gateway.config.spelling import dotted
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 EVERY_S = 1.0
+FILES_EVERY_S = 10.0  # certificates are renewed once a day or less
 # A disk that has spun down answers within that.
 READ_S_MAX = 10.0
 # Keys that are named one by one; a file that was turned upside down is not read from a log.
@@ -102,10 +105,62 @@ class Reloading:
     _is_requested: bool = field(init=False, default=False)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _next_at: float = field(init=False, default=float("-inf"))
+    _look_at: float = field(init=False, default=float("-inf"))
+    _seen: tuple[object, ...] | None = field(init=False, default=None)
+    _file_problem: str = field(init=False, default="")
 
     def request(self) -> None:
         """From a signal, however often."""
         self._is_requested = True
+        self._start()
+
+    def look_at_files(self) -> None:
+        """Each second: whether a certificate, a key or a password is another one. Only those are
+        read again then: a configuration that somebody is editing is not.
+        """
+        if self._task is None and self.now() >= self._look_at:
+            self._look_at = self.now() + FILES_EVERY_S
+            self._task = asyncio.get_running_loop().create_task(self._look(), name="credentials")
+
+    async def _look(self) -> None:
+        reader = self.in_force.reader
+        try:
+            after = await reader.run(self._read_files, READ_S_MAX)
+        except (OverdueError, BusyError, NoThreadError):
+            pass  # the next look, or /healthz, says more
+        except LinkError as error:  # half of a new pair, most likely
+            if str(error) != self._file_problem:
+                log.warning("%s; the one before stays in use", error)
+            self._file_problem = str(error)
+        else:
+            self._file_problem = ""
+            current = self.in_force
+            if after is not None and after.configuration is current.configuration:
+                before = CurrentConfiguration(
+                    current.configuration, current.credentials, current.reader
+                )
+                current.credentials = after.credentials
+                log.info("a password or a certificate is another one: in use from now on")
+                self.apply(before, current)
+        finally:
+            self._task = None
+            if self._is_requested:
+                self._start()
+
+    def _read_files(self) -> CurrentConfiguration | None:
+        """In the thread. None if nothing is another. Raises LinkError."""
+        current = self.in_force
+        seen = tuple(map(_stat, named_files(current.configuration.settings).values()))
+        if self._seen is None or seen == self._seen:
+            self._seen = seen
+            return None
+        after = read_credentials(current.configuration.settings)
+        self._seen = seen  # what could not be read is read again
+        if after == current.credentials:
+            return None
+        return CurrentConfiguration(current.configuration, after, current.reader)
+
+    def _start(self) -> None:
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._reload_while_requested(), name="reload")
@@ -196,6 +251,15 @@ class Reloading:
 
     def _answers_again(self) -> None:
         log.info("reload: %s answers again; what it has now is read with the next reload", _file())
+
+
+def _stat(path: Path) -> object:
+    """Another value when the file is another one or has other contents."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _file() -> str:

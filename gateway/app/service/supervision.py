@@ -77,6 +77,11 @@ class Supervision:
             self._status_at = at
             self.manager.status(self._status())
 
+    def look_at_files(self) -> None:
+        """Each second of the loop as well."""
+        if not self._is_stopping:
+            self._reloading.look_at_files()
+
     # From a signal
 
     def on_hangup(self, stop: Callable[[], None]) -> None:

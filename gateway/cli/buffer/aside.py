@@ -17,7 +17,6 @@ from gateway.cli.output import print_error, print_line, put
 from gateway.cli.sources import add_source_arguments
 from gateway.cli.tables import Column, table, terminal_columns
 from gateway.config import Configuration
-from gateway.config.settings import Settings
 from gateway.core.state_records import AsideRecord
 from gateway.host.causes import brief
 from gateway.storage.state.errors import StateError
@@ -94,9 +93,8 @@ def _number(text: str) -> int | str:
 
 
 def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
-    settings = configuration.settings
     if arguments.aside_action in ("send", "delete"):
-        return _act(arguments, settings)
+        return _act(arguments, configuration)
     answer, where = _answer(configuration)
     readings = answer["readings"]
     if arguments.aside_action == "export":
@@ -128,11 +126,10 @@ def _answer(configuration: Configuration) -> tuple[dict[str, Any], str]:
     from gateway.cli import asking  # brings http.client with it
 
     settings = configuration.settings
-    listen, name = settings.admin.listen, settings.gateway.name
+    name = settings.gateway.name
     try:
         found = asking.ask_this(configuration, "/api/buffer/aside", ASIDE_SCHEMA)
-        assert listen is not None
-        return found, f"running, http://{asking.reachable(listen)}"
+        return found, f"running, {asking.place_of(configuration).url}"
     except asking.NoAnswerError as reason:
         print_error(f"{reason}; read from files")
     folder = settings.gateway.state_dir
@@ -173,14 +170,14 @@ def _export(arguments: argparse.Namespace, readings: list[dict[str, Any]]) -> in
     return ExitCode.OK
 
 
-def _act(arguments: argparse.Namespace, settings: Settings) -> int:
+def _act(arguments: argparse.Namespace, configuration: Configuration) -> int:
     from gateway.cli import acting, asking  # bring http.client with them
 
     numbers = ALL if ALL in arguments.numbers else arguments.numbers
     action = f"aside_{arguments.aside_action}"
     try:
-        password = acting.password_for(settings, arguments.password_file)
-        done = acting.act(settings.admin.listen, password, action, {"numbers": numbers})
+        asked = {"numbers": numbers}
+        done = acting.act_as(configuration, arguments.password_file, action, asked)
     except asking.NoAnswerError as reason:
         raise BufferError(f"{reason}; {HINT}", ExitCode.UNAVAILABLE) from None
     except acting.NotDoneError as error:

@@ -23,11 +23,9 @@ def run(arguments: argparse.Namespace, configuration: Configuration) -> int:
     from gateway.cli import asking  # brings http.client with it
 
     try:
-        listen = settings.admin.listen
         found = asking.ask_this(configuration, "/api/buffer", BUFFER_SCHEMA)
         answer = found | {"source": "gateway"}
-        assert listen is not None
-        where = f"running, http://{asking.reachable(listen)}"
+        where = f"running, {asking.place_of(configuration).url}"
     except asking.NoAnswerError as reason:
         if not arguments.json:
             print_error(f"{reason}; read from files, which know no rates and no drops")

@@ -29,11 +29,12 @@ class PresenceWatcher:
 
     async def run(self) -> None:
         """Until cancelled. A gateway that does not answer is reported elsewhere."""
-        listen, query = HostPort("127.0.0.1", self.port), {"limit": CLIENTS_MAX}
+        place = asking.Place(HostPort("127.0.0.1", self.port))
+        query = {"limit": CLIENTS_MAX}
         while True:
             with contextlib.suppress(asking.NoAnswerError):
                 answer = await asyncio.to_thread(
-                    asking.ask, listen, "/api/clients", CLIENTS_SCHEMA, query
+                    asking.ask, place, "/api/clients", CLIENTS_SCHEMA, query
                 )
                 for client in answer["clients"]:
                     state = state_words(client, time.time()).removeprefix("asleep, ")

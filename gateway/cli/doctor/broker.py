@@ -32,9 +32,16 @@ from gateway.packets.codec import (
     packet_end,
     read_packet,
 )
-from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, tls_expected
+from gateway.transports.broker.failures import (
+    BrokerFailure,
+    diagnose,
+    diagnose_end,
+    tls_expected,
+    unpinned,
+)
 from gateway.transports.errors import LinkError
 from gateway.transports.port_owner import port_owner
+from gateway.transports.tls import is_pinned
 
 CLIENT_ID_SUFFIX = "-doctor"
 EXPIRES_SOON_DAYS = 21
@@ -84,6 +91,25 @@ def examine(subject: Examined) -> Section:
     return section
 
 
+class _UnpinnedError(OSError):
+    """The certificate is none of upstream.fingerprints."""
+
+
+def _secured(
+    plain: socket.socket, tls: ssl.SSLContext, upstream: UpstreamSettings
+) -> ssl.SSLSocket:
+    """Raises OSError."""
+    line = tls.wrap_socket(plain, server_hostname=_name(upstream))
+    shown = line.getpeercert(binary_form=True)
+    if upstream.fingerprints and not is_pinned(shown, upstream.fingerprints):
+        raise _UnpinnedError(unpinned(upstream.host, upstream.port, shown))
+    return line
+
+
+def _name(upstream: UpstreamSettings) -> str:
+    return upstream.server_name or upstream.host.partition("%")[0]
+
+
 def _connect_once(
     subject: Examined,
     section: Section,
@@ -101,7 +127,7 @@ def _connect_once(
             plain.settimeout(upstream.connect_timeout_s)
             line = plain
             if tls is not None:
-                line = tls.wrap_socket(plain, server_hostname=upstream.host.partition("%")[0])
+                line = _secured(plain, tls, upstream)
                 certificate = line.getpeercert()
             line.sendall(_connect_packet(upstream, password))
             try:
@@ -187,7 +213,9 @@ def _diagnosed(error: Exception, upstream: UpstreamSettings) -> tuple[BrokerFail
         return diagnose_end(None, host, port, tls=tls, answered=False)
     if isinstance(error, ssl.SSLError) and not tls:
         return BrokerFailure.TLS, tls_expected(host, port)
-    return diagnose(error, host, port, tls)
+    if isinstance(error, _UnpinnedError):
+        return BrokerFailure.TLS, str(error)
+    return diagnose(error, host, port, tls, _name(upstream))
 
 
 def _add_answer(subject: Examined, section: Section, url: str, answer: mqtt5.ConnAckPacket) -> None:

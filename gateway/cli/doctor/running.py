@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from gateway.admin.http.answers import STATUS_SCHEMA
-from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, reachable
+from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, fetch, place_of, reachable
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.gateway_process import GatewayProcess, examined, restart, running
 from gateway.cli.doctor.section import Examined, Section
-from gateway.config import Configuration, HostPort
+from gateway.config import Configuration
 
-METRICS_BYTES_MAX = 4 << 20
 # Counters that no alarm has, with what they mean.
 _COUNTED = {
     "tidegate_log_lines_lost_total": (
@@ -58,19 +56,17 @@ def examine(subject: Examined) -> Section:
 
 def _query(configuration: Configuration, section: Section) -> bool:
     """Whether it answers; all that it reports is a finding."""
-    listen = configuration.settings.admin.listen
     try:
         answer = ask_this(configuration, "/api/status", STATUS_SCHEMA)
     except NoAnswerError:
         return False
-    assert listen is not None
     alarms = [str(alarm) for alarm in answer.get("alarms", [])]
     section.facts["alarms"] = alarms
     section.findings += [
         Finding(Level.WARNING, f"the gateway reports: {alarm}", "docs/troubleshooting.md")
         for alarm in alarms
     ]
-    section.findings += _counted(_metrics(listen), section)
+    section.findings += _counted(_metrics(configuration), section)
     return True
 
 
@@ -84,13 +80,8 @@ def _counted(metrics: str, section: Section) -> Iterator[Finding]:
             yield Finding(Level.WARNING, f"{count:.0f} {what}", advice)
 
 
-def _metrics(listen: HostPort) -> str:
-    address = reachable(listen)
-    connection = HTTPConnection(address.host, address.port, timeout=PATIENCE_S)
+def _metrics(configuration: Configuration) -> str:
     try:
-        connection.request("GET", "/metrics")
-        return connection.getresponse().read(METRICS_BYTES_MAX).decode(errors="replace")
-    except (OSError, HTTPException):
+        return fetch(place_of(configuration), "/metrics")[1].decode(errors="replace")
+    except NoAnswerError:
         return ""
-    finally:
-        connection.close()

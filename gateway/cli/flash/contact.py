@@ -9,8 +9,7 @@ from gateway.admin.clients import CLIENTS_SCHEMA
 from gateway.cli.flash.boards import Target
 from gateway.cli.live import printable
 from gateway.cli.sources import configuration_of
-from gateway.config import ConfigError
-from gateway.config.settings import Settings
+from gateway.config import ConfigError, Configuration
 from gateway.flashing.console import Console
 from gateway.flashing.contact import (
     Ask,
@@ -104,19 +103,19 @@ def client_query(arguments: argparse.Namespace) -> Ask:
     """Asks the gateway of the configuration. Raises FlashError if that is wrong."""
     from gateway.cli import asking  # brings http.client with it
 
-    settings = _settings(arguments)
+    place = asking.place_of(_configuration_of(arguments))
 
     def ask(name: str) -> Mapping[str, Any]:
         try:
-            return asking.ask(settings.admin.listen, "/api/clients", CLIENTS_SCHEMA, {"id": name})
+            return asking.ask(place, "/api/clients", CLIENTS_SCHEMA, {"id": name})
         except asking.NoAnswerError as reason:
             raise NotAskedError(str(reason)) from None
 
     return ask
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
+def _configuration_of(arguments: argparse.Namespace) -> Configuration:
     try:
-        return configuration_of(arguments, os.environ).settings
+        return configuration_of(arguments, os.environ)
     except ConfigError as error:
         raise FlashError(Failure.WRONG, f"the gateway's configuration is wrong:\n{error}") from None

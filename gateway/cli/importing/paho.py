@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gateway.cli.importing.draft import Draft, Source
 from gateway.cli.importing.files import Imported, NotReadError, found, text_beside, text_of
-from gateway.config.keys import LISTED_MAX
+from gateway.config.security_keys import LISTED_MAX
 from gateway.config.spelling import shortened
 
 EVERY_CLIENT = "*"

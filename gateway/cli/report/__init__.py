@@ -88,21 +88,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _subject(arguments: argparse.Namespace) -> "Subject":
+    from gateway.cli.asking import Place, place_of
     from gateway.cli.report.parts import Subject
     from gateway.cli.report.redaction import Redaction
 
     config = used_path(arguments.config)
     try:
-        settings = configuration_of(arguments, os.environ).settings
-        listen = settings.admin.listen
+        configuration = configuration_of(arguments, os.environ)
+        settings, place = configuration.settings, place_of(configuration)
     except ConfigError:
-        settings, listen = None, _page_of(config, arguments.overrides)
+        settings, place = None, Place(_page_of(config, arguments.overrides))
     return Subject(
         config=config,
         overrides=tuple(arguments.overrides),
         environment=os.environ,
         settings=settings,
-        listen=listen,
+        place=place,
         redaction=Redaction(),
     )
 

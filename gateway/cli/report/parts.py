@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gateway.cli.asking import NoAnswerError, fetch, reason_of
+from gateway.cli.asking import NoAnswerError, Place, fetch, reason_of
 from gateway.cli.report.redaction import Redaction, secret_files
-from gateway.config import HostPort
 from gateway.config.credential import stored_at
 from gateway.config.mounts import existing, mount_of
 from gateway.config.regular_file import read_regular
@@ -61,7 +60,7 @@ class Subject:
     overrides: tuple[str, ...]
     environment: Mapping[str, str]
     settings: Settings | None
-    listen: HostPort | None
+    place: Place
     redaction: Redaction
 
 
@@ -247,13 +246,13 @@ def _said_by(subject: Subject, verb: str, more: Sequence[str], seconds: float) -
 
 
 def _page(subject: Subject, path: str) -> Callable[[], str]:
-    return lambda: _got(subject.listen, path)
+    return lambda: _got(subject.place, path)
 
 
-def _got(listen: HostPort | None, path: str) -> str:
+def _got(place: Place, path: str) -> str:
     """Whatever the page answers, also with another code than 200."""
     try:
-        _, body = fetch(listen, path, PAGE_S_MAX)
+        _, body = fetch(place, path, PAGE_S_MAX)
     except NoAnswerError as error:
         return f"({error})\n"
     return body.decode(errors="replace")
@@ -263,7 +262,7 @@ def _log(subject: Subject) -> str:
     import json
 
     try:
-        answer = json.loads(_got(subject.listen, "/api/log"))
+        answer = json.loads(_got(subject.place, "/api/log"))
         lines = [str(line["text"]) for line in answer["lines"]]
     except (ValueError, KeyError, TypeError):
         command = ["journalctl", "-u", UNIT, "-n", str(LOG_LINES), "--no-pager", "-o", "short-iso"]

@@ -12,7 +12,7 @@ from typing import Any
 from gateway.admin.clients import CLIENTS_SCHEMA
 from gateway.admin.http.queries import LIMIT_MAX
 from gateway.admin.topics import TOPICS_SCHEMA
-from gateway.cli.asking import NoAnswerError, ask
+from gateway.cli.asking import NoAnswerError, Place, ask
 from gateway.cli.live import printable
 from gateway.config import Settings
 from gateway.config.spelling import nearest
@@ -47,10 +47,17 @@ def doubt(settings: Settings, wanted: str, *, is_filter: bool) -> str | None:
 
 def _list(settings: Settings, path: str, schema: str, name: str, key: str) -> list[str] | None:
     """None if that is another gateway, or has more than it tells at once."""
-    answer: dict[str, Any] = ask(settings.admin.listen, path, schema, {"limit": LIMIT_MAX})
+    answer: dict[str, Any] = ask(_place(settings), path, schema, {"limit": LIMIT_MAX})
     if answer.get("gateway") != settings.gateway.name or answer.get("more"):
         return None
     return [str(each[key]) for each in answer[name]]
+
+
+def _place(settings: Settings) -> Place:
+    """On its socket too, if it is on this machine."""
+    listen = settings.admin.listen
+    is_here = listen is not None and listen.is_loopback
+    return Place(listen, settings.socket_places if is_here else (), settings.admin.certificate)
 
 
 def _beginnings(topics: Iterable[str], wanted: str) -> list[str]:

@@ -77,6 +77,8 @@ class Watching:
             connect_timeout_s=upstream.connect_timeout_s,
             reconnect_delay_s_min=upstream.reconnect_delay_s_min,
             reconnect_delay_s_max=upstream.reconnect_delay_s_max,
+            server_name=upstream.server_name,
+            fingerprints=upstream.fingerprints,
         )
         self._granted_at: float | None = None
         self._was_granted = False

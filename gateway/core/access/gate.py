@@ -19,8 +19,9 @@ def unknown(_link: int, _address: bytes) -> str:
 
 
 class AccessGate:
-    """`bindings`: None without any. `rules`: None without any, for those that ask for each message to look first. As long as a
-    client is in quarantine there are some: it may do nothing, and all others as much as before.
+    """`bindings`: None without any. `rules`: None without any, for those that ask for each message
+    to look first. As long as a client is in quarantine there are some: it may do nothing, and all
+    others as much as before.
     """
 
     def __init__(

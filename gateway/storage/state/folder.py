@@ -60,7 +60,7 @@ RUNS_MAX = 100_000
 # What the names of our own files begin with.
 OURS = (
     *(DATABASE_FILE, LOCK_FILE, EPOCH_FILE),
-    *("journal", "announced.", "restore.", "before-restore", KEYS_FILE),
+    *("journal", "announced.", "restore.", "before-restore", KEYS_FILE, "audit.", "admin.sock"),
 )
 
 

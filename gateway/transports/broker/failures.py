@@ -10,6 +10,7 @@ import enum
 import errno
 import socket
 import ssl
+from hashlib import sha256
 
 from gateway.host import limits
 from gateway.host.causes import brief
@@ -77,15 +78,17 @@ def explain(error: BaseException, host: str, port: int, tls: bool) -> str:
     return diagnose(error, host, port, tls)[1]
 
 
-def diagnose(error: BaseException, host: str, port: int, tls: bool) -> tuple[BrokerFailure, str]:
-    """The label and the sentence."""
+def diagnose(
+    error: BaseException, host: str, port: int, tls: bool, server_name: str | None = None
+) -> tuple[BrokerFailure, str]:
+    """The label and the sentence. `server_name`: where the certificate is to have another name."""
     where = _where(host, port)
     limit = limits.named(error)
     if limit is not None:
         return BrokerFailure.OTHER, f"no connection to {where} can be made now: {limit}"
     match error:
         case ssl.SSLError():
-            return BrokerFailure.TLS, _explain_tls(error, host, where)
+            return BrokerFailure.TLS, _explain_tls(error, server_name or host, where)
         case socket.gaierror():
             return BrokerFailure.NAME, explain_name(error, host, "upstream.url")
         case TimeoutError():
@@ -137,6 +140,15 @@ def tls_expected(host: str, port: int) -> str:
     return f"{_where(host, port)} answers in TLS: write mqtts:// in upstream.url"
 
 
+def unpinned(host: str, port: int, certificate: bytes | None) -> str:
+    """For a certificate that is not in upstream.fingerprints. Nothing was sent."""
+    found = sha256(certificate or b"").hexdigest()
+    return (
+        f"the certificate of {_where(host, port)} is none of upstream.fingerprints, but {found}: "
+        "if the broker has a new certificate, compare that there and put it into the list"
+    )
+
+
 def _where(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -177,7 +189,16 @@ def _explain_tls(error: ssl.SSLError, host: str, where: str) -> str:
     if isinstance(error, ssl.SSLEOFError) or any(part in reason for part in _NO_TLS):
         return f"{where} does not answer in TLS: {_PLAIN_PORT}"
     if any(part in reason for part in _OLD_TLS):
-        return f"{where} offers no TLS 1.2 or newer: update the broker or its settings"
+        return (
+            f"{where} offers no TLS of upstream.tls_min or newer: update the broker or its settings"
+        )
+    if "NO_APPLICATION_PROTOCOL" in reason:
+        return f"{where} takes none of upstream.alpn: see what its documentation asks for"
+    if "CERTIFICATE_EXPIRED" in reason:
+        return (
+            f"{where} says that our certificate has expired: renew upstream.cert_file, or is the "
+            "clock of this machine or of the broker wrong?"
+        )
     if any(part in reason for part in _CLIENT_CERTIFICATE):
         return (
             f"{where} refused our certificate or misses one: "
@@ -189,8 +210,9 @@ def _explain_tls(error: ssl.SSLError, host: str, where: str) -> str:
 def _explain_certificate(error: ssl.SSLCertVerificationError, host: str, where: str) -> str:
     if error.verify_code in _WRONG_NAME:
         return (
-            f"the certificate of {where} is not for {host!r}: use in upstream.url a name that "
-            "the certificate has, or give the broker a certificate for this one"
+            f"the certificate of {where} is not for {host!r}: use in upstream.url (or "
+            "upstream.server_name) a name that the certificate has, or give the broker a "
+            "certificate for this one"
         )
     reason = _CERTIFICATE_REASONS.get(error.verify_code, f"is not accepted: {error.verify_message}")
     return f"the certificate of {where} {reason}"

@@ -31,7 +31,7 @@ import logging
 import random
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -41,11 +41,13 @@ from gateway.transports.broker.failures import (
     diagnose_end,
     explain,
     tls_expected,
+    unpinned,
 )
 from gateway.transports.broker.socket import acknowledge_at_once, connected_socket
 from gateway.transports.clock import now
 from gateway.transports.outflow import Outflow
 from gateway.transports.reconnect import Backoff, Reasons
+from gateway.transports.tls import is_pinned
 
 __all__ = ["BrokerCounters", "BrokerFailure", "BrokerLink", "LinkState", "explain"]
 
@@ -104,15 +106,19 @@ class BrokerLink:
         dice: random.Random | None = None,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
         lasts_s: float = LASTS_S,
+        server_name: str | None = None,
+        fingerprints: Sequence[str] = (),
     ) -> None:
         """`on_closed`: why, and whether the broker ended it. `lasts_s`: after so long an accepted
-        connection counts as one that lasts.
+        connection counts as one that lasts. `server_name`: where it is another than the host.
+        `fingerprints`: SHA-256 of the certificates that the broker may have; none: any.
         """
         self.state = LinkState.STOPPED
         self.reason: str | None = None  # why there is no session; None while it is accepted
         self.next_try_at: float | None = None  # monotonic seconds, while WAITING
         self.counters = BrokerCounters()
         self._host, self._port, self._tls = host, port, tls
+        self._server_name, self._fingerprints = server_name, fingerprints
         self._where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._on_open, self._on_bytes, self._on_closed = on_open, on_bytes, on_closed
         self._on_room = on_room
@@ -158,9 +164,16 @@ class BrokerLink:
         self._task = None
         self.state, self.next_try_at = LinkState.STOPPED, None
 
-    def use(self, tls: ssl.SSLContext | None, why: str) -> None:
+    def use(
+        self,
+        tls: ssl.SSLContext | None,
+        why: str,
+        *,
+        server_name: str | None = None,
+        fingerprints: Sequence[str] = (),
+    ) -> None:
         """Connect again, with these certificates, and without waiting for the next try."""
-        self._tls = tls
+        self._tls, self._server_name, self._fingerprints = tls, server_name, fingerprints
         self.drop(why)
         self._hurry.set()
 
@@ -254,6 +267,15 @@ class BrokerLink:
         self.counters.connects += 1
         self._on_open()
 
+    def _unpinned(self, connection: ssl.SSLObject | None) -> str | None:
+        """Why this is not the broker that is meant, or None."""
+        if connection is None or not self._fingerprints:
+            return None
+        certificate = connection.getpeercert(binary_form=True)
+        if is_pinned(certificate, self._fingerprints):
+            return None
+        return unpinned(self._host, self._port, certificate)
+
     def _received(self, data: bytes, *, first: bool) -> None:
         if self._outflow is None:
             return
@@ -322,12 +344,15 @@ class BrokerLink:
                 sock=connected,
                 ssl=tls,
                 # A zone means something on this machine alone; no certificate has it.
-                server_hostname=self._host.partition("%")[0] if tls else None,
+                server_hostname=(self._server_name or self._host.partition("%")[0])
+                if tls
+                else None,
                 ssl_handshake_timeout=max(0.1, deadline - loop.time()) if tls else None,
             )
         except Exception as error:
             # Whatever it was: this task is the only one that will ever try again.
-            return diagnose(error, self._host, self._port, tls is not None)
+            name = self._server_name or self._host
+            return diagnose(error, self._host, self._port, tls is not None, name)
         return await connection.ended
 
     def _close(self, reason: str, within_s: float) -> None:
@@ -368,6 +393,11 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods but not the base class.
         self._outflow = Outflow(cast("asyncio.Transport", transport))
+        wrong = self._link._unpinned(transport.get_extra_info("ssl_object"))
+        if wrong is not None:  # before anything is sent
+            self.ended.set_result((BrokerFailure.TLS, wrong))
+            self._outflow.abort()
+            return
         self._link._opened(self._outflow)
 
     def data_received(self, data: bytes) -> None:
@@ -386,6 +416,8 @@ class _Connection(asyncio.Protocol):
         self._link._drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.ended.done():  # it was never opened
+            return
         outcome = self._link._closed(exc, answered=self._answered)
         if not self.ended.done():
             self.ended.set_result(outcome)

@@ -193,6 +193,10 @@ password_file = "{word}"
 ca_file = "{word}"
 cert_file = "{word}"
 key_file = "{word}"
+tls_min = "{tls}"
+fingerprints = ["{digits}"]
+server_name = "{word}"
+alpn = ["{word}"]
 keep_alive_s = {number}
 [security]
 access_default = "{access}"
@@ -212,6 +216,14 @@ payload_bytes_max = {number}
 listed = ["{word}"]
 [admin]
 password_file = "{word}"
+[[admin_user]]
+name = "{word}"
+password = "$scrypt$ln=14,r=8,p={number}$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+role = "{role}"
+[[admin_token]]
+name = "{word}"
+token = "$sha256${letters}"
+role = "{role}"
 [log]
 level = "{level}"
 format = "{form}"
@@ -221,9 +233,11 @@ format = "{form}"
 def test_what_counts_at_once_is_what_the_document_says(tmp_path: Path) -> None:
     texts = (
         {"word": "a", "number": 1, "level": "info", "form": "text", "access": "allow",
-         "action": "will", "allow": "true"},
+         "action": "will", "allow": "true", "tls": "1.2", "digits": "0" * 64, "letters": "A" * 43,
+         "role": "viewer"},
         {"word": "b", "number": 2, "level": "debug", "form": "json", "access": "deny",
-         "action": "publish", "allow": "false"},
+         "action": "publish", "allow": "false", "tls": "1.3", "digits": "1" * 64,
+         "letters": "B" * 43, "role": "operator"},
     )  # fmt: skip
     before, after = (configured(tmp_path, EVERY_KEY_THAT_COUNTS.format(**each)) for each in texts)
     documented = {

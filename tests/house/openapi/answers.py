@@ -331,9 +331,11 @@ def _session() -> Schema:
     return record(
         {
             "schema": constant(SESSION_SCHEMA),
-            "can_sign_in": of(bool, "there is a password (`admin.password_file`)"),
+            "can_sign_in": of(bool, "there is a password or a user"),
             "signed_in": FLAG,
             "token": of(str | None, "for the header X-Tidegate-Token; null: not signed in"),
+            "user": of(str | None, "the name of who is signed in"),
+            "role": choice(["none", "viewer", "operator"]),
         }
     )
 

@@ -10,11 +10,12 @@ from gateway.admin.http.actions import (
     NUMBERS_MAX,
     PASSWORD_LENGTH_MAX,
     PORT_LENGTH_MAX,
-    TOKEN_HEADER,
     TOPIC_LENGTH_MAX,
+    USER_LENGTH_MAX,
 )
 from gateway.admin.http.connections import BODY_BYTES_MAX
 from gateway.admin.http.feed import FEEDS_MAX
+from gateway.admin.http.guard import TOKEN_HEADER
 from gateway.admin.http.operating import JOIN_S_MAX, PERMIT_MINUTES_MAX, RELEASE_MINUTES_MAX
 from gateway.admin.http.queries import (
     LIMIT_DEFAULT,
@@ -32,10 +33,12 @@ from tests.house.openapi.shapes import Schema, array, choice, record, reference
 Operation = dict[str, Any]
 _PROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 _ABOUT = f"""\
-What the gateway answers at `admin.listen`. To read needs no password; to act there must be
-`admin.password_file`, a session and its token. Fields of answers are only added to, so a program
-must not refuse those that it does not know. `schema` names the form of an answer; its number rises
-when a field is removed or means something else.
+What the gateway answers at `admin.listen`. To read needs no password as long as the page is on the
+gateway's machine alone and there is no user and no token (`admin.anonymous`). To act needs an
+operator: a session and its token, or the token of a program (`Authorization: Bearer`). On the Unix
+socket (`admin.socket`) the gateway knows who asks. Fields of answers are only added to, so a
+program must not refuse those that it does not know. `schema` names the form of an answer; its
+number rises when a field is removed or means something else.
 
 Every path answers HEAD where it answers GET. Bodies are at most {BODY_BYTES_MAX} bytes. Errors are
 JSON with one sentence. A host name that is not the gateway's is answered with 421."""
@@ -75,6 +78,11 @@ def document() -> dict[str, Any]:
                     "name": TOKEN_HEADER,
                     "description": "answered by `POST /api/session`",
                 },
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "of `[[admin_token]]`, made by `tidegate password --token NAME`",
+                },
             },
         },
     }
@@ -88,7 +96,7 @@ def _version() -> str:
 _ERRORS = {
     400: "The query or the body is not what is taken; the sentence says what is",
     401: "Not signed in, or no longer",
-    403: "A wrong password, another token, or another origin",
+    403: "A wrong password, another token, another origin, or a role that may not",
     409: "It cannot be done now",
     415: "Not application/json",
     429: "Too many wrong passwords",
@@ -209,7 +217,7 @@ def _state() -> dict[str, Any]:
         ),
         "/api/buffer": get("buffer", "The journal of readings", "Buffer"),
         "/api/buffer/peek": {"get": _get("peek", "state", "The next readings to go", peek)},
-        "/api/buffer/export": {"get": export | {"security": [{"session": []}]}},
+        "/api/buffer/export": {"get": export | {"security": [{"session": []}, {"bearer": []}]}},
         "/api/buffer/aside": get(
             "aside", "Readings that were set aside because the broker refuses them", "AsideReadings"
         ),
@@ -218,9 +226,14 @@ def _state() -> dict[str, Any]:
 
 
 def _session() -> dict[str, Any]:
-    password = record({"password": _text(PASSWORD_LENGTH_MAX)})
+    password = {
+        "type": "object",
+        "properties": {"password": _text(PASSWORD_LENGTH_MAX), "user": _text(USER_LENGTH_MAX)},
+        "required": ["password"],
+    }
     signed_in = _answers(None, 400, 403, 415, 429, description="Signed in; sets the cookie")
-    token = record({"token": {"type": "string"}})
+    role = {"enum": ["viewer", "operator"]}
+    token = record({"token": {"type": "string"}, "user": {"type": "string"}, "role": role})
     signed_in["200"]["content"]["application/json"]["schema"] = token
     signed_out = _answers(None, 401, 403, description="Signed out")
     signed_out["200"]["content"]["application/json"]["schema"] = {"type": "object"}

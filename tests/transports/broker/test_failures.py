@@ -218,7 +218,7 @@ def test_a_broker_with_an_old_tls(run: Run, certificates: Certificates) -> None:
         server.maximum_version = ssl.TLSVersion.TLSv1_1
         client = client_context(certificates.authority, None, None)
         _, reason = await tls_reason(server, client)
-        assert "offers no TLS 1.2 or newer" in reason
+        assert "offers no TLS of upstream.tls_min or newer" in reason
 
     run(story())
 

@@ -145,7 +145,12 @@ def page() -> dict[str, str]:
     address, port = about.get("ip_address"), about.get("ingress_port")
     if not address or not port:
         return {}
-    return {"admin.listen": f"{address}:{port}", "admin.hosts": "*"}
+    # Who reaches this address is Home Assistant, which has asked who it is.
+    return {
+        "admin.listen": f"{address}:{port}",
+        "admin.hosts": "*",
+        "admin.anonymous": "viewer",
+    }
 
 
 def supervisor(path: str) -> dict[str, Any] | None:

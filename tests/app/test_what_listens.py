@@ -1,0 +1,67 @@
+"""What listens: docs/security.md has a list, and there is nothing more. As `ss` and nmap see it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.config.settings import OF_THE_SERVICE, Settings
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import free_tcp_port
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+LISTEN, ACCEPTS = "0A", 0x10000  # of /proc/net/tcp, and SO_ACCEPTCON of /proc/net/unix
+
+
+def sockets_of(pid: int) -> set[str]:
+    """The inodes of all that it has open."""
+    found = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        target = re.fullmatch(r"socket:\[(\d+)\]", str(each.readlink()))
+        if target is not None:
+            found.add(target[1])
+    return found
+
+
+def listening(pid: int) -> list[str]:
+    """Such as `tcp 0100007F:1F90`, `udp 00000000:075B`, `unix /run/tidegate/admin.sock`."""
+    ours, found = sockets_of(pid), []
+    for kind in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]:
+            _, local, remote, state, *rest = line.split()
+            is_connected = not remote.endswith(":0000")
+            if rest[5] in ours and (state == LISTEN if "tcp" in kind else not is_connected):
+                found.append(f"{kind} {local}")
+    for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]:
+        _, _, _, flags, _, _, inode, *path = line.split(maxsplit=7)
+        if inode in ours and int(flags, 16) & ACCEPTS:
+            found.append(f"unix {' '.join(path)}")
+    return sorted(found)
+
+
+@pytest.mark.skipif(not Path("/proc/net/unix").exists(), reason="needs /proc")
+def test_by_default_this_listens_and_nothing_more(tmp_path: Path) -> None:
+    page = free_tcp_port()
+    config = f'[admin]\nlisten = "127.0.0.1:{page}"\n'
+    with GatewayProcess(tmp_path, "mqtt://127.0.0.1:1", config) as gateway:
+        gateway.wait_for_log("status page on ")
+        found = listening(gateway.pid)
+    assert len(found) == 3, found
+    assert found[0] == f"tcp 0100007F:{page:04X}"
+    assert found[1].startswith("udp ")
+    assert found[2].startswith("unix ")
+    assert found[2].endswith("/admin.sock")
+
+
+def test_the_document_has_the_defaults() -> None:
+    settings = Settings()
+    (udp,) = settings.udp
+    _, _, rest = DOCUMENT.read_text().partition("### What listens\n")
+    rows = [line for line in rest.partition("\n\nWith")[0].splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + 3
+    assert f"UDP `{udp.listen}`" in rows[2]
+    assert f"TCP `{settings.admin.listen}`" in rows[3]
+    assert f"`{OF_THE_SERVICE}`" in rows[4]
+    assert udp.multicast is None
