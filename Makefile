@@ -127,7 +127,7 @@ fresh-test: setup ## README's commands on bare machines, into docs/machines.md; 
 	@$(BIN)/python -m tests.fresh $(ARGS)
 
 # Home Assistant is kept in build/home, or where TIDEGATE_HOME names. It needs root.
-home-test: setup ## the tests beside a real Home Assistant, ten minutes; installs one first, ten more
+home-test: setup ## the tests beside a real Home Assistant, half an hour; installs one first, ten minutes more
 	@bash .ci/browser.sh
 	@$(BIN)/python -m tests.home_assistant.installing
 	@$(BIN)/python -m pytest -m soak tests/home_assistant $(ARGS)

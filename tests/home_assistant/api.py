@@ -107,14 +107,16 @@ class Api:
 
     def entities(self, device: str) -> dict[str, dict[str, Any]]:
         """Of a device, by their names; without those that are disabled."""
-        known = self.device(device)
-        if known is None:
-            return {}
-        listed = self.ask("config/entity_registry/list")
-        own = [each for each in listed if each["device_id"] == known["id"]]
+        own = self.entity_list(device)
         named = {each["original_name"]: each for each in own if each["disabled_by"] is None}
         assert len(named) == len([each for each in own if each["disabled_by"] is None]), own
         return named
+
+    def entity_list(self, device: str) -> list[dict[str, Any]]:
+        """Of a device, as they are registered; several may have one name."""
+        known = self.device(device)
+        listed = self.ask("config/entity_registry/list") if known is not None else []
+        return [each for each in listed if known is not None and each["device_id"] == known["id"]]
 
     def entity_id(self, device: str, name: str) -> str:
         """Raises KeyError without it."""
@@ -148,6 +150,33 @@ class Api:
         except NotSoError as error:
             error.add_note(f"it shows {seen()}")
             raise
+
+    # Actions
+
+    def act(self, device: str, name: str, action: str, **given: object) -> None:
+        """Call an action of an entity, such as `turn_on`, as a button of its page does."""
+        entity_id = self.entity_id(device, name)
+        domain = entity_id.partition(".")[0]
+        self.http(f"/api/services/{domain}/{action}", {"entity_id": entity_id, **given})
+
+    def triggers(self, device: str) -> list[dict[str, Any]]:
+        """What an automation can refer to, as its editor lists it; of MQTT alone."""
+        known = self.device(device)
+        listed: list[dict[str, Any]] = []
+        if known is not None:
+            listed = self.ask("device_automation/trigger/list", device_id=known["id"])
+        return [each for each in listed if each["domain"] == "mqtt"]
+
+    def is_triggered(self, trigger: dict[str, Any], by: Callable[[], None]) -> bool:
+        """Whether an automation with this trigger would run."""
+        self.ask("subscribe_trigger", trigger=trigger)
+        by()
+        try:
+            return bool(json.loads(self._connected().recv(TIMEOUT_S))["type"] == "event")
+        except TimeoutError:
+            return False
+        finally:
+            self.close()  # the subscription ends with it
 
     # The past
 

@@ -3,6 +3,10 @@
 It runs in its folder's root with this machine's network, on 127.0.0.1 and a port that was free. In
 its configuration is the recorder, which writes at once, and `compile_statistics`, an integration of
 the tests alone: Home Assistant makes statistics each five minutes, and a test cannot wait for that.
+
+`let_pass` puts its wall clock forward, by libfaketime: that of the times of states, of its history
+and of its statistics. Its timers and time limits have the monotonic clock, which is the real one: a
+start of a minute would not fit in limits that pass faster.
 """
 
 from __future__ import annotations
@@ -13,7 +17,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,11 +28,12 @@ from urllib.error import URLError
 
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.home_assistant.api import Api, eventually
-from tests.home_assistant.installing import root
+from tests.home_assistant.installing import clock_library, root
 from tests.support.debian_folder import entered
 
 START_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 300.0
+STEP_S = 1  # of a wall clock that is put forward
 USER, PASSWORD = "tester", "tide and time"
 
 CONFIGURATION = """
@@ -86,7 +94,8 @@ SLOW = ("Timed out waiting for final writes", "Updating state for", "No ACK from
 class Home:
     """Inside the `with` it runs and has the MQTT integration; its folder is removed at the end."""
 
-    def __init__(self, broker: Mosquitto) -> None:
+    def __init__(self, broker: Mosquitto, *, has_clock: bool = False) -> None:
+        """`has_clock`: a wall clock of its own (`let_pass`)."""
         self._broker = broker
         homes = root() / "srv" / "homes"
         homes.mkdir(exist_ok=True)
@@ -98,6 +107,9 @@ class Home:
         self.tokens: dict[str, Any] = {}  # of its user, as a browser gets them
         self._running = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_clock = has_clock
+        self._clock = self._folder / "clock"
+        self._ahead_s = 0.0  # its wall clock, of ours
 
     def __enter__(self) -> Self:
         own = self._folder / "custom_components" / "compile_statistics"
@@ -106,6 +118,7 @@ class Home:
         (own / "__init__.py").write_text(COMPILE_STATISTICS)
         (own / "services.yaml").write_text("now: {}\n")
         (self._folder / "configuration.yaml").write_text(CONFIGURATION.format(port=self._port))
+        self._set_clock()
         try:
             self.start()
             self._onboard()
@@ -131,7 +144,7 @@ class Home:
         """Return when it is running, with the state of all that it had before."""
         inside = f"/{self._folder.relative_to(root())}"
         with self.log_path.open("ab") as log:
-            command = ("/srv/venv/bin/hass", "--config", inside, "--skip-pip")
+            command = (*self._with_clock(), "/srv/venv/bin/hass", "--config", inside, "--skip-pip")
             self._process = self._running.enter_context(
                 entered(root(), "home", command, output=log)
             )
@@ -153,6 +166,38 @@ class Home:
     def restart(self) -> None:
         self.stop()
         self.start()
+
+    # Its wall clock
+
+    def let_pass(self, passing: timedelta, speed: float) -> None:
+        """So much of its time, so many times as fast, in a step each second of ours."""
+        end = self.now + passing
+        while self.now < end:
+            time.sleep(STEP_S)
+            self._ahead_s += (speed - 1) * STEP_S
+            self._set_clock()
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(time.time() + self._ahead_s, UTC)
+
+    def _set_clock(self) -> None:
+        new = self._clock.with_suffix(".new")
+        new.write_text(f"+{self._ahead_s:.0f}\n")
+        new.rename(self._clock)
+
+    def _with_clock(self) -> tuple[str, ...]:
+        """Before its command."""
+        if not self._has_clock:
+            return ()
+        return (
+            "env",
+            f"LD_PRELOAD={clock_library()}",
+            f"FAKETIME_TIMESTAMP_FILE=/{self._clock.relative_to(root())}",
+            f"FAKETIME_CACHE_DURATION={STEP_S}",
+            "DONT_FAKE_MONOTONIC=1",
+            "NO_FAKE_STAT=1",
+        )
 
     @property
     def pid(self) -> int:
@@ -202,15 +247,23 @@ class Home:
 
     def complaints(self) -> list[str]:
         """Warnings and errors since the last call that have to do with MQTT or its entities."""
+        return [
+            line
+            for logger, line in self._warnings()
+            if (RELATED.match(logger) or "components/mqtt/" in line)
+            and not any(one in line for one in SLOW)
+        ]
+
+    def all_complaints(self) -> list[str]:
+        """Warnings and errors of any kind since the last call."""
+        return [line for _, line in self._warnings()]
+
+    def _warnings(self) -> Iterator[tuple[str, str]]:
+        """With their loggers, once; an error has its traceback."""
         log = self.log
         text, self._log_begin = log[self._log_begin :], len(log)
         found = list(_LINE.finditer(text))
         ends = [*(each.start() for each in found[1:]), len(text)][: len(found)]
-        return [
-            line
-            for each, end in zip(found, ends, strict=True)
-            if each["level"] in ("WARNING", "ERROR", "CRITICAL")
-            and (line := text[each.start() : end].strip())
-            and (RELATED.match(each["logger"]) or "components/mqtt/" in line)
-            and not any(one in line for one in SLOW)
-        ]
+        for each, end in zip(found, ends, strict=True):
+            if each["level"] in ("WARNING", "ERROR", "CRITICAL"):
+                yield each["logger"], text[each.start() : end].strip()

@@ -14,7 +14,7 @@ from gateway.presence.homeassistant.late_units import SETTLES_S
 from hil.rig.mosquitto import Mosquitto
 from tests.home_assistant.api import eventually, now
 from tests.home_assistant.home import Home
-from tests.home_assistant.site import DENIED_USER, ENABLED, Gateway, gateway, sensor
+from tests.home_assistant.site import DENIED_USER, ENABLED, Gateway, gateway, new_name, sensor
 from tests.home_assistant.test_values import senml
 
 
@@ -27,6 +27,8 @@ def value(name: str, **keys: object) -> str:
 def toml(each: object) -> str:
     return json.dumps(each, ensure_ascii=False)
 
+
+NOTHING = (None, "unknown", "unavailable")
 
 # What an announcement no longer has
 
@@ -321,6 +323,66 @@ def test_units_have_their_classes(home: Home, serving: Gateway) -> None:
             "lon": {"unit": "°"},
             "deg": {"unit": "°"},
         }
+
+
+# What a device is, and what happens there
+
+
+def test_versions_of_a_device_that_declares_commands_are_on_its_page(
+    home: Home, serving: Gateway
+) -> None:
+    with sensor(serving, new_name("node")) as node:
+        node.connect()
+        for app in (7, 8):
+            state = {"commands": ["restart"], "app": app, "hw_version": "B2"}
+            node.publish(f"sensors/{node.client_id}/state", state)
+            expected = (str(app), "B2")
+            eventually(lambda: versions(home, node.client_id) == expected, f"version {app}")  # noqa: B023
+        serving.restart()
+        home.api.shows(f"Tidegate {serving.name}", Online="on")
+        assert versions(home, node.client_id) == ("8", "B2")
+
+
+def versions(home: Home, name: str) -> tuple[str, str] | None:
+    device = home.api.device(name)
+    return None if device is None else (device["sw_version"], device["hw_version"])
+
+
+def test_what_can_happen_at_a_button_is_a_trigger_of_its_device(
+    home: Home, broker: Mosquitto, tmp_path: Path
+) -> None:
+    config = ENABLED + value("action", options=["single", "double"])
+    with gateway(tmp_path / "gateway", broker, config) as serving, sensor(serving) as button:
+        name, api = button.client_id, home.api
+        button.connect()
+
+        def is_received() -> bool:
+            """Home Assistant has subscribed to the events of this device."""
+            button.publish("site/button", {"action": "single"})
+            known = [each["entity_id"] for each in api.entity_list(name)]
+            shown = api.states()
+            return any(
+                each.startswith("event.") and shown.get(each, {}).get("state") not in NOTHING
+                for each in known
+            )
+
+        eventually(is_received, "an event", interval_s=1)
+        eventually(lambda: len(api.triggers(name)) == 2, "both triggers")
+        triggers = {each["subtype"]: each for each in api.triggers(name)}
+        assert {(each["type"], subtype) for subtype, each in triggers.items()} == {
+            ("Action", "single"),
+            ("Action", "double"),
+        }
+        for happening in ("double", "single"):
+            assert api.is_triggered(
+                triggers[happening],
+                lambda: button.publish("site/button", {"action": happening}),  # noqa: B023
+            )
+        serving.config_path.write_text(
+            serving.config_path.read_text().replace('["single", "double"]', '["single"]')
+        )
+        serving.restart()
+        eventually(lambda: [each["subtype"] for each in api.triggers(name)] == ["single"], "one")
 
 
 # The gateway's own device

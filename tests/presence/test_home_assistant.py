@@ -421,6 +421,51 @@ def test_a_button_is_an_event_where_what_can_happen_is_listed() -> None:
     )
 
 
+def test_what_can_happen_is_a_trigger_of_the_device_too() -> None:
+    button = KnownValue("kitchen/button", "action", Kind.TEXT)
+    other = KnownValue("kitchen/pad", "action", Kind.TEXT)
+    said = documents(
+        ValueOptions("action", topic="kitchen/pad", options=("on/off",), label="Pad"),
+        ValueOptions("action", options=("single", "double")),
+    )
+    document = said.device("kitchen-1", [button, other])
+    assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
+    triggers = [
+        each
+        for each in json.loads(document)["components"].values()
+        if each["platform"] == "device_automation"
+    ]
+    assert [(each["type"], each["subtype"], each["payload"]) for each in triggers] == [
+        ("Action", "single", "single"),
+        ("Action", "double", "double"),
+        ("Pad", "on/off", "on/off"),
+    ]
+    for each in triggers:
+        assert each["topic"] == "site-7/tidegate/greenhouse/events/kitchen-1"
+        assert "value_json.name == 'action' else" in each["value_template"]
+
+
+@pytest.mark.parametrize(("client_id", "option"), [("{{ 1 }}", "single"), ("kitchen-1", "{% x %}")])
+def test_what_would_be_run_as_a_template_is_no_trigger(client_id: str, option: str) -> None:
+    button = KnownValue("kitchen/button", "action", Kind.TEXT)
+    said = documents(ValueOptions("action", options=(option,)))
+    components = json.loads(said.device(client_id, [button]))["components"].values()
+    platforms = [each["platform"] for each in components]
+    assert "event" in platforms
+    assert "device_automation" not in platforms
+
+
+def test_of_two_buttons_of_one_label_the_first_has_triggers() -> None:
+    # With the topic the second one is called as the first, whose value has it in its name.
+    values = [KnownValue("a", "key b", Kind.TEXT), *(KnownValue(t, "key", Kind.TEXT) for t in "bc")]
+    options = [ValueOptions(name, options=("1", "2"), event=True) for name in ("key", "key b")]
+    said = documents(*options)
+    document = said.device("kitchen-1", values)
+    assert objections("homeassistant", said.topic_of("kitchen-1"), document) == []
+    components = json.loads(document)["components"].values()
+    assert [each["type"] for each in components if "type" in each] == ["Key b"] * 2 + ["Key c"] * 2
+
+
 def test_the_operator_says_what_a_device_is() -> None:
     said = dataclasses.replace(
         documents(),

@@ -19,7 +19,9 @@ from gateway.presence.homeassistant.declared_commands import (
     TOPICS_MAX,
     commands_of,
     declared_in,
+    has_version,
     is_declaration,
+    versions_in,
 )
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.last_values import Declarations, LastValues, Received
@@ -345,3 +347,60 @@ def test_the_list_of_commands_is_no_value() -> None:
     values.decode(1)
     values.forget(TANK)
     assert values.take_declared() == []
+
+
+# Versions
+
+
+DECLARED = {STATE: ("restart",)}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({STATE: {"app": 7}}, {"sw_version": "7"}),
+        (
+            {STATE: {"app": 7, "sw_version": "1.2", "hw_version": "B"}},
+            {"sw_version": "1.2", "hw_version": "B"},
+        ),
+        ({STATE: {"app": 7}, "tank/update": {"installed_version": "8"}}, {"sw_version": "8"}),
+        ({STATE: {"app": None, "sw_version": True, "hw_version": ""}}, {}),
+        ({"other/state": {"app": 7}}, {}),
+    ],
+)
+def test_a_device_that_declares_commands_has_versions(
+    values: dict[str, Any], expected: dict[str, str]
+) -> None:
+    document = json.dumps(values).encode()
+    assert versions_in(document, DECLARED) == expected
+    assert versions_in(document, {}) == versions_in(b"", DECLARED) == {}
+    for topic, members in values.items():
+        assert has_version(topic, members, DECLARED) == (topic != "other/state")
+        assert not has_version(topic, members, {})
+        assert not has_version(topic, ["interval_s"], DECLARED)
+
+
+def test_another_version_is_announced() -> None:
+    made = documents()
+    values: dict[str, Any] = {STATE: {"app": 7}}
+    announcements = Announcements(made, lambda _: json.dumps(values).encode())
+
+    def versions() -> list[str]:
+        found = []
+        while message := announcements.next_announcement():
+            device = json.loads(message.payload)["device"]
+            if message.client_id == TANK:
+                found.append(device["sw_version"])
+        return found
+
+    announcements.declare(TANK, STATE, ["restart"])
+    announcements.learn(Received(TANK, STATE, [Value("app", 7)], []), 0.0)
+    announcements.presence_published(TANK)
+    assert versions() == ["7"]
+    announcements.learn(Received(TANK, STATE, [Value("app", 7)], []), 1.0)
+    assert versions() == []
+    values[STATE]["app"] = 8
+    announcements.learn(Received(TANK, STATE, [Value("app", 8)], []), 2.0)
+    assert versions() == ["8"]
+    announcements.forget(TANK)
+    assert versions() == []

@@ -1,8 +1,9 @@
 """What Home Assistant accepts as the announcement of a device, written down from its source.
 
 Source: the package `homeassistant` 2026.2.3, `components/mqtt/schemas.py` (DEVICE_DISCOVERY_SCHEMA,
-MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py` and
-`event.py` (their PLATFORM_SCHEMA_MODERN). Device classes, units and state classes are those of
+MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`, `binary_sensor.py`,
+`event.py` (their PLATFORM_SCHEMA_MODERN) and `device_trigger.py` (TRIGGER_DISCOVERY_SCHEMA).
+Device classes, units and state classes are those of
 gateway/config/home_assistant_classes.py, which is generated from it. The package itself needs
 another Python and a hundred others; what is here is all of it that decides about what we send.
 """
@@ -82,6 +83,8 @@ OF_PLATFORM = {
     "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
     "event": (ENTITY - {"expire_after", "force_update"}) | {"event_types"},
 }
+TRIGGER_NEEDS = {"platform", "automation_type", "topic", "type", "subtype"}
+TRIGGER = TRIGGER_NEEDS | {"payload", "value_template", "qos", "encoding"}
 NEEDS_OF_PLATFORM = {"event": ENTITY_NEEDS | {"event_types"}}
 CLASSES_OF = {
     "binary_sensor": set(BINARY_CLASSES),
@@ -107,7 +110,13 @@ def _of_document(document: dict[str, Any]) -> Iterator[str]:
         yield "a device needs an identifier"
     yield from _of_availability(document)
     components = document.get("components", {})
-    unique = [each.get("unique_id") for each in components.values()]
+    of_entities = [each for each in components.values() if "automation_type" not in each]
+    unique = [each.get("unique_id") for each in of_entities]
+    triggers = [
+        (each["type"], each["subtype"]) for each in components.values() if "automation_type" in each
+    ]
+    if len(set(triggers)) != len(triggers):
+        yield f"triggers that are there twice: {triggers}"
     if len(set(unique)) != len(unique):
         yield f"unique ids that are not: {unique}"
     for key, entity in components.items():
@@ -126,8 +135,13 @@ def _of_availability(holder: dict[str, Any]) -> Iterator[str]:
 
 def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
     platform = entity.get("platform", "")
-    if entity.keys() == {"platform"} and platform in (*OF_PLATFORM, *commands.OF_PLATFORM):
+    platforms = (*OF_PLATFORM, *commands.OF_PLATFORM, "device_automation")
+    if entity.keys() == {"platform"} and platform in platforms:
         return  # it takes the entity back
+    if platform == "device_automation":
+        yield from _members("it", entity, TRIGGER_NEEDS, TRIGGER)
+        yield from _of_topic(entity.get("topic", ""))
+        return
     if platform in commands.OF_PLATFORM:
         yield from _of_command(platform, entity)
         return

@@ -23,7 +23,13 @@ from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue, Kind
 from gateway.presence.claims import Claim
 from gateway.presence.documents import LedgerEntry, RetainedMessage
-from gateway.presence.homeassistant.declared_commands import TOPICS_MAX, unknown_of
+from gateway.presence.homeassistant.declared_commands import (
+    TOPICS_MAX,
+    Declared,
+    has_version,
+    unknown_of,
+    versions_in,
+)
 from gateway.presence.homeassistant.discovery_documents import (
     DeviceDocument,
     DiscoveryDocuments,
@@ -60,6 +66,8 @@ class Announcements:
         self._components: dict[ClientId, dict[str, str]] = {}
         # The commands that it has declared itself, by topic.
         self._declared: dict[ClientId, dict[str, tuple[str, ...]]] = {}
+        # Versions of those, as announced last.
+        self._versions: dict[ClientId, dict[str, str]] = {}
         self._late_units = LateUnits()
         self._logged: set[str] = set()
         self._to_log: list[str] = []
@@ -128,6 +136,7 @@ class Announcements:
         self._catalogue.forget(client_id)
         self._components.pop(client_id, None)
         self._declared.pop(client_id, None)
+        self._versions.pop(client_id, None)
         self._late_units.forget(client_id)
         self._watch(client_id, {})
         self._documents.forget(client_id)
@@ -153,6 +162,9 @@ class Announcements:
         """Which values there are, as of `at` in seconds."""
         client_id, topic, values, unknown = received
         is_other = self._catalogue.learn(client_id, topic, values, at, unknown)
+        declared = self._declared.get(client_id, {})
+        if has_version(topic, (each.name for each in values), declared):
+            is_other |= self._versions.get(client_id) != self._versions_of(client_id, declared)
         if is_other and client_id in self._announced:
             self._to_announce[client_id] = None
 
@@ -252,11 +264,12 @@ class Announcements:
         components, is_any = self._take_back(client_id, entries)
         if is_any:
             self._to_announce[client_id] = None
+        self._versions[client_id] = self._versions_of(client_id, declared)
         numbers = {key_of(each) for each in values if each.kind is Kind.NUMBER}
         without_unit = self._late_units.announced(client_id, entries, numbers, now)
         return RetainedMessage(
             documents.topic_of(client_id),
-            documents.document(client_id, entries),
+            documents.document(client_id, entries, self._versions[client_id]),
             client_id,
             values=tuple(values),
             components=tuple(components.items()),
@@ -264,6 +277,9 @@ class Announcements:
             turn=turn,
             without_unit=without_unit,
         )
+
+    def _versions_of(self, client_id: ClientId, declared: Declared) -> dict[str, str]:
+        return versions_in(self._values_of(client_id), declared) if declared else {}
 
     def take_lines(self) -> list[str]:
         """What is to be logged since the last call."""

@@ -7,6 +7,9 @@ and `install` are not. `update` is Home Assistant's entity of that name, with th
 `T/update` and the command on `T/install`. Our node application does so; so can any other
 (docs/home_assistant.md).
 
+Such a device has the version of its firmware, and of its hardware, on its page: `installed_version`
+on `T/update` or `sw_version` on `T/state`, our own nodes' `app` there, and `hw_version` there.
+
 Limits: `TOPICS_MAX` declarations of a device, `NAMES_MAX` names in each; what is beyond is left
 out.
 """
@@ -14,7 +17,7 @@ out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.presence.homeassistant.commands import CommandOptions
@@ -26,6 +29,15 @@ DECLARATION = "commands"
 _STATE = "/state"
 _MENTION = b'"commands"'
 UPDATE_MEMBERS = ("installed_version", "latest_version", "in_progress", "update_percentage")
+
+VERSION_CHARACTERS_MAX = 64
+# Where each is, the one that counts first at the end: the last part of the topic, and the name.
+_VERSIONS = (
+    ("hw_version", _STATE, "hw_version"),
+    ("sw_version", _STATE, "app"),
+    ("sw_version", _STATE, "sw_version"),
+    ("sw_version", "/update", "installed_version"),
+)
 
 Declared = Mapping[str, Sequence[str]]  # names by the topic on which they were declared
 
@@ -107,6 +119,32 @@ def is_declaration(name: str) -> bool:
 
 def unknown_of(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in KNOWN]
+
+
+def versions_in(document: bytes, declared: Declared) -> dict[str, str]:
+    """As the device's document of last values has them; by their names in the announcement."""
+    if not declared or not document:
+        return {}
+    values, found = json.loads(document), {}
+    for topic in declared:
+        base = topic.removesuffix(_STATE)
+        for name, where, member in _VERSIONS:
+            value = values.get(f"{base}{where}", {}).get(member)
+            if value is not None and not isinstance(value, bool) and str(value):
+                found[name] = str(value)[:VERSION_CHARACTERS_MAX]
+    return found
+
+
+def has_version(topic: str, names: Iterable[str], declared: Declared) -> bool:
+    """Whether a reading has one of what `versions_in` looks for."""
+    if not declared:
+        return False
+    wanted = {
+        member
+        for _, where, member in _VERSIONS
+        if topic.endswith(where) and f"{topic.removesuffix(where)}{_STATE}" in declared
+    }
+    return not wanted.isdisjoint(names)
 
 
 def commands_of(declared: Declared) -> Iterator[CommandOptions]:

@@ -32,7 +32,14 @@ from gateway.presence.homeassistant.commands import (
     plain_label,
 )
 from gateway.presence.homeassistant.declared_commands import Declared, commands_of, is_declaration
-from gateway.presence.homeassistant.entities import Entity, Entry, entity_of, event_of
+from gateway.presence.homeassistant.entities import (
+    Entity,
+    Entry,
+    entity_of,
+    event_of,
+    is_template,
+    trigger_of,
+)
 from gateway.presence.homeassistant.overrides import DeviceOptions, ValueOptions
 from gateway.presence.standing import Standing
 from gateway.presence.topics import (
@@ -47,7 +54,9 @@ from gateway.presence.topics import (
 )
 
 MANUFACTURER = "Tidegate"
-EVENT = "_ffevent"  # behind the key of a value; no byte of UTF-8 is ff, so no key of one ends so
+# Behind the key of a value; no byte of UTF-8 is ff, so no key of one ends so.
+EVENT = "_ffevent"
+TRIGGER = "_fftrigger-"  # and what happens
 _TOPIC = re.compile(r"(?P<prefix>.+)/device/(?P<id>tidegate_[A-Za-z0-9_-]+)/config")
 
 
@@ -135,17 +144,26 @@ class DiscoveryDocuments:
         labels = _labels(shown)
         entries: dict[str, Entry] = {}
         left_out: list[tuple[str, str]] = []
+        with_triggers: set[str] = set()  # of one label Home Assistant takes one set of them
         for (known, options), label in zip(shown, labels, strict=True):
             key = key_of(known)
             entity = entity_of(known, options)
             entries[key] = self._value(device_id, key, client_id, label, entity)
             event = event_of(known, options)
             if event is not None:
+                topic = self.topics.events(client_id)
                 entries[f"{key}{EVENT}"] = event | {
                     "unique_id": f"{device_id}_{key}{EVENT}",
                     "name": label,
-                    "state_topic": self.topics.events(client_id),
+                    "state_topic": topic,
                 }
+                listed = () if options is None or label in with_triggers else options.options
+                for each in listed or ():
+                    if is_template(topic) or is_template(each):
+                        continue  # Home Assistant would run it
+                    trigger = trigger_of(known, label, each)
+                    entries[f"{key}{TRIGGER}{plain_name(each)}"] = trigger | {"topic": topic}
+                with_triggers.add(label)
             left_out += [(known.name or known.topic, each) for each in entity.left_out]
         where = self.topics.client(client_id)
         entries["standing"] = self._of_gateway(
@@ -210,7 +228,13 @@ class DiscoveryDocuments:
                 value_template=_WAITING,
             )
 
-    def document(self, client_id: str, components: Mapping[str, Entry]) -> bytes:
+    def document(
+        self,
+        client_id: str,
+        components: Mapping[str, Entry],
+        versions: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """`versions`: of its firmware and hardware, as the device has them (versions_in)."""
         device_id = self._device_id(client_id)
         fitting = (each for each in self.device_options if each.fits(client_id))
         options = next(fitting, DeviceOptions(client_id))
@@ -220,6 +244,7 @@ class DiscoveryDocuments:
             "manufacturer": options.manufacturer or MANUFACTURER,
             "model": options.model or "MQTT-SN device",
             "via_device": self._gateway_id,
+            **(versions or {}),
         }
         if options.area is not None:
             device["suggested_area"] = options.area

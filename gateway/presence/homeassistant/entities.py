@@ -75,15 +75,40 @@ def event_of(known: KnownValue, options: ValueOptions | None) -> Entry | None:
     chosen, is_named = options or NONE_SET, known.name in EVENT_NAMES
     if not chosen.options or not (chosen.event or (is_named and known.kind is Kind.TEXT)):
         return None
-    topic, name = literal(known.topic), literal(known.name)
-    of_it = f"value_json.topic == {topic} and value_json.name == {name}"
     return _given(
         platform="event",
         event_types=list(chosen.options),
         device_class="button" if is_named else None,
         icon=chosen.icon,
-        value_template=f"{{{{ value if {of_it} else '' }}}}",
+        value_template=f"{{{{ value if {_is_event_of(known)} else '' }}}}",
     )
+
+
+def trigger_of(known: KnownValue, label: str, happening: str) -> Entry:
+    """One of the things that can happen there, as a trigger of the device: `label` and what happens
+    are what an automation refers to, and what its user sees. Without its topic.
+    """
+    event = "value_json.event_type"
+    return _given(
+        platform="device_automation",
+        automation_type="trigger",
+        type=label,
+        subtype=happening,
+        payload=happening,
+        value_template=f"{{{{ {event} if {_is_event_of(known)} else '' }}}}",
+    )
+
+
+def is_template(text: str) -> bool:
+    """Of a trigger Home Assistant takes the topic, which has the client id, and the payload for
+    templates; neither can be escaped in one.
+    """
+    return any(sign in text for sign in ("{{", "{%", "{#"))
+
+
+def _is_event_of(known: KnownValue) -> str:
+    topic, name = literal(known.topic), literal(known.name)
+    return f"value_json.topic == {topic} and value_json.name == {name}"
 
 
 def _is_binary(kind: Kind, chosen: ValueOptions) -> bool:
