@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from ssl import SSLContext
+from typing import TYPE_CHECKING
 
 from gateway.config.credential import credential_of, stored_at
 from gateway.config.regular_file import read_regular
@@ -17,15 +18,21 @@ from gateway.config.settings import Settings
 from gateway.transports.errors import LinkError
 from gateway.transports.tls import FILE_BYTES_MAX, client_context
 
+if TYPE_CHECKING:
+    from gateway.transports.dtls.options import CertificateFiles
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`tls_files` tells whether certificates or keys are others than before."""
+    """`tls_files` tells whether certificates or keys are others than before. `dtls` is there where
+    a listener asks for certificates.
+    """
 
     password: bytes | None
     admin_password: bytes | None
     tls: SSLContext | None = field(compare=False)
     tls_files: tuple[bytes, ...]
+    dtls: CertificateFiles | None = None
 
 
 def read_credentials(settings: Settings) -> Credentials:
@@ -45,7 +52,36 @@ def read_credentials(settings: Settings) -> Credentials:
         admin_password=admin_password,
         tls=tls,
         tls_files=tuple(map(_digest, files)),
+        dtls=dtls_files(settings),
     )
+
+
+def dtls_files(settings: Settings) -> CertificateFiles | None:
+    """None where no listener asks for certificates. Raises LinkError with the file and what is
+    wrong with it, or where the packages for DTLS are missing.
+    """
+    if not any(udp.has_dtls for udp in settings.listeners):
+        return None
+    from gateway.transports.dtls.packages import require_packages  # only when wanted
+
+    require_packages()
+    if not any(udp.security == "dtls-cert" for udp in settings.listeners):
+        return None
+    from gateway.transports.dtls.openssl import certificate_contexts
+    from gateway.transports.dtls.options import CertificateFiles
+
+    dtls = settings.dtls
+    if dtls.certificate is None or dtls.key is None or dtls.ca is None:
+        return None  # credentials that are not handed over here; see `with_stored`
+    files = CertificateFiles(
+        certificate=_content("dtls.certificate", dtls.certificate),
+        key=_content("dtls.key", dtls.key),
+        ca=_content("dtls.ca", dtls.ca),
+        crl=None if dtls.crl is None else _content("dtls.crl", dtls.crl),
+        allow=dtls.allow,
+    )
+    certificate_contexts(files)
+    return files
 
 
 def refuse_unusable(settings: Settings) -> None:
@@ -71,7 +107,15 @@ def with_stored(settings: Settings) -> Settings:
         password_file=_at_hand(upstream.password_file),
     )
     admin = replace(admin, password_file=_at_hand(admin.password_file))
-    return replace(settings, upstream=upstream, admin=admin)
+    dtls = settings.dtls
+    dtls = replace(
+        dtls,
+        certificate=_at_hand(dtls.certificate),
+        key=_at_hand(dtls.key),
+        ca=_at_hand(dtls.ca),
+        crl=_at_hand(dtls.crl),
+    )
+    return replace(settings, upstream=upstream, admin=admin, dtls=dtls)
 
 
 def _at_hand(path: Path | None) -> Path | None:
@@ -90,10 +134,12 @@ def _is_readable(path: Path) -> bool:
 
 
 def _password(key: str, path: Path | None) -> bytes | None:
-    if path is None:
-        return None
+    return None if path is None else _content(key, path).rstrip(b"\r\n")
+
+
+def _content(key: str, path: Path) -> bytes:
     try:
-        return read_regular(path, FILE_BYTES_MAX).rstrip(b"\r\n")
+        return read_regular(path, FILE_BYTES_MAX)
     except OSError as error:
         raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
 

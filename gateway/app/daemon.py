@@ -18,7 +18,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
@@ -69,7 +69,6 @@ from gateway.transports.heartbeat import Heartbeat
 from gateway.transports.places import (
     forwarders_within,
     host_of,
-    identities,
     is_same_host,
     none_may,
     nowhere,
@@ -77,6 +76,7 @@ from gateway.transports.places import (
 
 if TYPE_CHECKING:
     from gateway.admin.http.server import AdminServer
+    from gateway.core.access.device_keys import DeviceKeys
     from gateway.presence.sampler import Sampler
 
 log = logging.getLogger("tidegate")
@@ -246,6 +246,8 @@ class _Parts:
             and new.credentials.admin_password != old.credentials.admin_password
         ):
             self.admin.set_password(new.credentials.admin_password)
+        if (new.credentials.dtls, after.dtls) != (old.credentials.dtls, before.dtls):
+            self.links.use(new.credentials)
         if _of_broker(old) != _of_broker(new):
             self.engine.upstream.use(after.upstream.username, new.credentials.password)
             self.broker.use(
@@ -327,8 +329,8 @@ def _build(
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)
     shell = Shell(engine, event_log.record, loop)
-    links.build(settings, shell)
-    options.session.access.identity_of = identities(links.names)
+    links.build(settings, shell, credentials, _no_keys)
+    options.session.access.identity_of = links.identities()
     broker = _broker_link(settings.upstream, shell, credentials.tls)
     committers = Committers(stores=stores, settings=settings, shell=shell, loop=loop)
     shell.connect_links(links.all, links.groups, links.has_unread)
@@ -459,6 +461,14 @@ def _snapshot(
         pauses=pauses,
         peer_text=links.peer_text,
     )
+
+
+@cache  # another one would count as changed keys
+def _no_keys() -> DeviceKeys:
+    """Keys of devices are asked of `dtls.key_hook` alone."""
+    from gateway.core.access.device_keys import DeviceKeys  # only when wanted
+
+    return DeviceKeys()
 
 
 def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:

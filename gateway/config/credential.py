@@ -20,6 +20,10 @@ FILE_KEYS = (
     "upstream.cert_file",
     "upstream.key_file",
     "admin.password_file",
+    "dtls.certificate",
+    "dtls.key",
+    "dtls.ca",
+    "dtls.crl",
 )
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
@@ -98,4 +102,4 @@ def named_files(settings: Settings) -> dict[str, Path]:
 
 
 def is_secret(key: str) -> bool:
-    return key.endswith(("password_file", "key_file"))
+    return key.endswith(("password_file", "key_file")) or key == "dtls.key"

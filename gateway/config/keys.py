@@ -9,6 +9,7 @@ from dataclasses import replace
 from gateway.config import settings
 from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
 from gateway.config.credential import CredentialPath
+from gateway.config.keys_dtls import DTLS, SECURITY_OF_UDP
 from gateway.config.kinds import (
     GIB,
     TEXT_BYTES_MAX,
@@ -117,6 +118,7 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("multicast_hops", Integer(0, 255),
         "How many networks far the group is spoken to, 0 for this machine only",
         "routers pass nothing on"),
+    SECURITY_OF_UDP,
 ))
 
 SERIAL = Table(
@@ -680,6 +682,7 @@ ROOT = Table(
         # none of their names: one that is uncommented alone is then a mistake that is found.
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         SECURITY,
+        DTLS,
         Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,

@@ -81,6 +81,11 @@ class UdpSettings:
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1
+    security: Literal["none", "dtls-psk", "dtls-cert"] = "none"
+
+    @property
+    def has_dtls(self) -> bool:
+        return self.security in ("dtls-psk", "dtls-cert")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +185,22 @@ class AccessSettings:
     qos_max: int = 2
     retain: bool = True
     payload_bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DtlsSettings:
+    """Of all `[[udp]]` whose `security` is DTLS."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+    crl: Path | None = None
+    allow: tuple[str, ...] = ()
+    key_hook: str | None = None
+    sessions_max: int = 500
+    handshakes_max: int = 100
+    idle_s: int = 300
+    mtu: int = 1200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,6 +392,7 @@ class Settings:
     topic: tuple[TopicSettings, ...] = ()
     access: tuple[AccessSettings, ...] = ()
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    dtls: DtlsSettings = DtlsSettings()
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()

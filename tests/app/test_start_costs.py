@@ -18,7 +18,7 @@ RSS_KIB_MAX = (40 if sys.version_info < (3, 12) else 42) * 1024
 # of shared machines. What is imported is the same everywhere, so it is counted as well.
 TIMES_ASYNCIO_MAX = 12.0
 # Eleven of them are packages of ours, which say what is in them; later Pythons have more of theirs.
-MODULES_MAX = 470 if sys.version_info < (3, 12) else 480
+MODULES_MAX = 471 if sys.version_info < (3, 12) else 481
 
 
 def test_imports_are_within_their_budget() -> None:
