@@ -23,12 +23,14 @@ USUAL_CONFIG = Path("/etc/tidegate/config.toml")
 
 if TYPE_CHECKING:
     from gateway.storage.keys.valid import ValidKeys
+    from gateway.transports.dtls.options import CertificateFiles
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """`tls_files` tells whether certificates or keys are others than before, and `keys_digest` the
-    same of the keys of devices. `keys`: None without any.
+    same of the keys of devices. `keys`: None without any. `dtls` is there where a listener asks for
+    certificates.
     """
 
     password: bytes | None = field(repr=False)
@@ -39,6 +41,7 @@ class Credentials:
     keys_digest: bytes = b""
     page: SSLContext | None = field(default=None, compare=False)
     page_files: tuple[bytes, ...] = ()
+    dtls: CertificateFiles | None = None
 
     def is_same_but_for_keys(self, other: Credentials) -> bool:
         """Nothing that is there for the broker or the page has changed."""
@@ -75,6 +78,7 @@ def _read(settings: Settings) -> Credentials:
         keys_digest=keys_digest,
         page=page,
         page_files=_digests(page_files),
+        dtls=dtls_files(settings),
     )
 
 
@@ -90,6 +94,34 @@ def refuse_open_page(settings: Settings, config: Path = USUAL_CONFIG) -> None:
         'token; admin.anonymous = "viewer" shows all of it to them, without actions; this makes a '
         f"user:  tidegate password --user admin --role operator | sudo tee -a {config}"
     )
+
+
+def dtls_files(settings: Settings) -> CertificateFiles | None:
+    """None where no listener asks for certificates. Raises LinkError with the file and what is
+    wrong with it, or where the packages for DTLS are missing.
+    """
+    if not any(udp.has_dtls for udp in settings.listeners):
+        return None
+    from gateway.transports.dtls.packages import require_packages  # only when wanted
+
+    require_packages()
+    if not any(udp.security == "dtls-cert" for udp in settings.listeners):
+        return None
+    from gateway.transports.dtls.openssl import certificate_contexts
+    from gateway.transports.dtls.options import CertificateFiles
+
+    dtls = settings.dtls
+    if dtls.certificate is None or dtls.key is None or dtls.ca is None:
+        return None  # credentials that are not handed over here; see `with_stored`
+    files = CertificateFiles(
+        certificate=_content("dtls.certificate", dtls.certificate),
+        key=_content("dtls.key", dtls.key),
+        ca=_content("dtls.ca", dtls.ca),
+        crl=None if dtls.crl is None else _content("dtls.crl", dtls.crl),
+        allow=dtls.allow,
+    )
+    certificate_contexts(files)
+    return files
 
 
 def refuse_unusable(settings: Settings, config: Path = USUAL_CONFIG) -> None:
@@ -121,7 +153,15 @@ def with_stored(settings: Settings) -> Settings:
     password_file = _at_hand(admin.password_file)
     admin = replace(admin, password_file=password_file, certificate=certificate, key=key)
     security = replace(settings.security, keys_file=_at_hand(settings.security.keys_file))
-    return replace(settings, upstream=upstream, admin=admin, security=security)
+    dtls = settings.dtls
+    dtls = replace(
+        dtls,
+        certificate=_at_hand(dtls.certificate),
+        key=_at_hand(dtls.key),
+        ca=_at_hand(dtls.ca),
+        crl=_at_hand(dtls.crl),
+    )
+    return replace(settings, upstream=upstream, admin=admin, security=security, dtls=dtls)
 
 
 def _at_hand(path: Path | None) -> Path | None:
@@ -161,10 +201,12 @@ def _device_keys(path: Path) -> tuple[ValidKeys | None, bytes]:
 
 
 def _password(key: str, path: Path | None) -> bytes | None:
-    if path is None:
-        return None
+    return None if path is None else _content(key, path).rstrip(b"\r\n")
+
+
+def _content(key: str, path: Path) -> bytes:
     try:
-        return read_regular(path, FILE_BYTES_MAX).rstrip(b"\r\n")
+        return read_regular(path, FILE_BYTES_MAX)
     except OSError as error:
         raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
 

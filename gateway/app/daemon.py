@@ -18,7 +18,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -73,7 +73,6 @@ from gateway.transports.heartbeat import Heartbeat
 from gateway.transports.places import (
     forwarders_within,
     host_of,
-    identities,
     is_same_host,
     none_may,
     nowhere,
@@ -274,6 +273,8 @@ class _Parts:
             page = new.credentials.page
             if page is not None and new.credentials.page_files != old.credentials.page_files:
                 self.admin.use_certificate(page)
+        if (new.credentials.dtls, after.dtls) != (old.credentials.dtls, before.dtls):
+            self.links.use(new.credentials)
         if _of_broker(old) != _of_broker(new):
             self.engine.upstream.use(after.upstream.username, new.credentials.password)
             self.broker.use(
@@ -360,8 +361,8 @@ def _build(
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)
     shell = Shell(engine, event_log.record, loop)
-    links.build(settings, shell)
-    options.session.access.identity_of = identities(links.names)
+    links.build(settings, shell, credentials, in_force.device_keys)
+    options.session.access.identity_of = links.identities()
     broker = _broker_link(settings.upstream, shell, credentials.tls)
     committers = Committers(stores=stores, settings=settings, shell=shell, loop=loop)
     shell.connect_links(links.all, links.groups, links.has_unread)
@@ -497,6 +498,7 @@ def _snapshot(
     )
 
 
+@cache  # another one would count as changed keys
 def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:
     """What only the links know of addresses."""
     options = replace(options, host_of=host_of)

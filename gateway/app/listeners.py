@@ -21,15 +21,21 @@ from gateway.core.addresses import split
 from gateway.core.values import Peer
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.clock import now
+from gateway.transports.places import identities
 from gateway.transports.udp.link import UdpLink, address_text
 from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 
 if TYPE_CHECKING:
+    from gateway.app.credentials import Credentials
+    from gateway.core.access.device_keys import DeviceKeys
+    from gateway.core.access.gate import IdentityOf
+    from gateway.transports.dtls.link import DtlsLink
     from gateway.transports.serial.port import SerialLink
 
 log = logging.getLogger("tidegate")
 
 OUTSIDE_LOG_S = 60.0
+DTLS_BYTES = 64  # around a message, at most
 NAME_S_MAX = 2.0  # for a look at where a path leads
 
 Check = Callable[[], str | None]
@@ -41,19 +47,31 @@ class SensorLinks:
     def __init__(self) -> None:
         self.udp: list[UdpLink] = []
         self.serial: list[SerialLink] = []
+        self.dtls: dict[int, DtlsLink] = {}  # by link, in front of that of `udp`
         self.multicast: dict[int, GroupLink] = {}
         self.groups: dict[int, Group] = {}
         self._names = SideThread("names")
         self._outside: dict[int, int] = {}  # by link: how many were logged
         self._log_outside_at = 0.0
 
-    def build(self, settings: Settings, shell: Shell) -> None:
+    def build(
+        self,
+        settings: Settings,
+        shell: Shell,
+        credentials: Credentials,
+        keys: Callable[[], DeviceKeys],
+    ) -> None:
+        """Raises LinkError for what DTLS needs and is not there."""
         bytes_max = datagram_bytes_max(settings)
         for number, udp in enumerate(settings.listeners):
             link = _udp_link(udp, number, shell, bytes_max, settings.limits.clients_max)
             self.udp.append(link)
             if udp.multicast is not None:
                 self.multicast[number] = _group(self.udp[number], udp, number, shell)
+        if any(udp.has_dtls for udp in settings.listeners):
+            from gateway.app.build_dtls import dtls_links  # only when wanted
+
+            self.dtls = dtls_links(settings, self.udp, shell, credentials, keys)
         self.groups.update(self.multicast)
         if settings.serial:
             self._build_lines(settings, shell, bytes_max)
@@ -73,9 +91,10 @@ class SensorLinks:
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError for an address that is not available; a line may come later."""
-        for link in self.udp:
+        for number, link in enumerate(self.udp):
             link.open(loop)
-            log.info("listening for sensors on udp %s port %d", *link.listening_on)
+            with_what = " with DTLS" if number in self.dtls else ""
+            log.info("listening for sensors on udp %s port %d%s", *link.listening_on, with_what)
         for group in self.multicast.values():
             group.open(loop)
         for line in self.serial:
@@ -83,6 +102,8 @@ class SensorLinks:
 
     def look(self) -> None:
         """Each second: addresses come and go under a socket that is bound to them."""
+        for dtls in self.dtls.values():
+            dtls.look()
         for number, link in enumerate(self.udp):
             self._log_outside(number, link)
             before, problem = link.lost_address, link.check_address()
@@ -105,6 +126,13 @@ class SensorLinks:
         for link in self.all:
             link.close()
 
+    def use(self, credentials: Credentials) -> None:
+        """Certificates of DTLS are others now."""
+        if credentials.dtls is not None:
+            from gateway.app.build_dtls import use
+
+            use(self.dtls, credentials.dtls)
+
     # From the shell
 
     def has_unread(self) -> bool:
@@ -114,8 +142,25 @@ class SensorLinks:
     # From those who show
 
     @property
-    def all(self) -> list[UdpLink | SerialLink]:
-        return [*self.udp, *self.serial]
+    def all(self) -> list[UdpLink | DtlsLink | SerialLink]:
+        if not self.dtls:
+            return [*self.udp, *self.serial]
+        fronts = [self.dtls.get(number, link) for number, link in enumerate(self.udp)]
+        return [*fronts, *self.serial]
+
+    def identities(self) -> IdentityOf:
+        """How a peer is known: by its key or certificate, else by where it is."""
+        by_place, dtls = identities(self.names), self.dtls
+        if not dtls:
+            return by_place
+
+        def identity_of(link: int, address: bytes) -> str:
+            secure = dtls.get(link)
+            if secure is None or len(address) != secure.address_bytes:
+                return by_place(link, address)
+            return secure.identity_of(address)
+
+        return identity_of
 
     @property
     def names(self) -> list[str]:
@@ -172,7 +217,7 @@ def _udp_link(
         receive_buffer_bytes=udp.receive_buffer_bytes,
         tick_ms_max=udp.tick_ms_max,
         busy_poll_ms_max=udp.busy_poll_ms_max,
-        datagram_bytes_max=bytes_max,
+        datagram_bytes_max=bytes_max + (DTLS_BYTES if udp.has_dtls else 0),
         shares_port=udp.multicast is not None,
         peers_max=peers_max,
         is_within=_is_within(udp),

@@ -157,6 +157,17 @@ class Shell:
             at, began = now(), monotonic()
             self._perform(self._engine.receive(link, datagrams, at), _SENSORS, began)
 
+    def on_identity(self, link: int, address: bytes) -> None:
+        """Another identity than before is at this address; comes before what it sends."""
+        if not self._is_deaf:
+            at, began = now(), monotonic()
+            self._perform(self._engine.identity_changed(link, address, at), _SENSORS, began)
+
+    def used_addresses(self, link: int) -> set[bytes]:
+        """Of the link's own: those at which, or behind which, a client has a session."""
+        octets = self._links[link].address_bytes
+        return {address[:octets] for address in self._engine.client_table.on_link(link)}
+
     def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
             at, began = now(), monotonic()

@@ -24,6 +24,10 @@ FILE_KEYS = (
     KEYS_KEY,
     "admin.certificate",
     "admin.key",
+    "dtls.certificate",
+    "dtls.key",
+    "dtls.ca",
+    "dtls.crl",
 )
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
@@ -103,4 +107,4 @@ def named_files(settings: Settings) -> dict[str, Path]:
 
 def is_secret(key: str) -> bool:
     names = ("password_file", "key_file", "keys_file")
-    return key.endswith(names) or key in ("key", "admin.key")
+    return key.endswith(names) or key in ("key", "admin.key", "dtls.key")

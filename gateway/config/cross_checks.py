@@ -61,6 +61,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
         _check_listeners(settings, gathering)
         _check_networks(settings, gathering)
         _check_groups(settings, gathering)
+        _check_dtls(settings, gathering)
     _check_serial_ports(settings, gathering)
     _check_predefined_topics(settings, gathering)
     _check_client_ids(settings, gathering)
@@ -233,6 +234,24 @@ def _overlap(one: HostPort, other: HostPort) -> bool:
     if one.port != other.port or one.port == 0 or first.version != second.version:
         return False
     return first == second or first.is_unspecified or second.is_unspecified
+
+
+def _check_dtls(settings: Settings, gathering: Gathering) -> None:
+    for index, udp in enumerate(settings.udp):
+        path: KeyPath = ("udp", index, "security")
+        given = gathering.given.get(path)
+        if given is None or path in gathering.unclear or not udp.has_dtls:
+            continue
+        multicast: KeyPath = ("udp", index, "multicast")
+        if multicast in gathering.given and multicast not in gathering.unclear:
+            message = "expected none beside security, as what is sent to a group has no DTLS"
+            gathering.add_problem(gathering.given[multicast].origin, multicast, message)
+        for name in ("certificate", "key", "ca"):
+            needed: KeyPath = ("dtls", name)
+            is_there = needed in gathering.given or needed in gathering.unclear
+            if udp.security == "dtls-cert" and not is_there:
+                message = f"expected {dotted(needed)} beside it"
+                gathering.add_problem(given.origin, path, message)
 
 
 def _check_groups(settings: Settings, gathering: Gathering) -> None:

@@ -10,6 +10,7 @@ from gateway.config import settings
 from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
 from gateway.config.admin_keys import ACCOUNTS_MAX, ADMIN, ADMIN_TOKEN, ADMIN_USER
 from gateway.config.credential import CredentialPath
+from gateway.config.dtls_keys import DTLS, SECURITY_OF_UDP
 from gateway.config.kinds import (
     GIB,
     TEXT_BYTES_MAX,
@@ -42,7 +43,6 @@ from gateway.config.security_keys import (
     SERIAL_SECURITY,
     TOPIC_BYTES_MAX,
     TOPIC_PREFIX_BYTES_MAX,
-    UDP_SECURITY,
 )
 from gateway.config.serial_ports import SerialPort
 from gateway.config.settings import KIB, MIB, NAME_LENGTH_MAX, NOWHERE
@@ -128,9 +128,7 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
         "Networks and addresses from which datagrams are taken, of the same IP version as listen; "
         "those from elsewhere are dropped unread and counted; empty for all",
         "nothing is known of the site", example='["192.168.4.0/24"]'),
-    Key("security", Choice(UDP_SECURITY),
-        "What is asked of who sends here; none: MQTT-SN as it is, where a client id is no proof",
-        "most sensors have no keys"),
+    SECURITY_OF_UDP,
 ))
 
 SERIAL = Table(
@@ -654,6 +652,7 @@ ROOT = Table(
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         SECURITY,
         Repeated(BINDING, BINDINGS_MAX, is_optional=True),
+        DTLS,
         Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,

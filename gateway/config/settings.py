@@ -92,7 +92,11 @@ class UdpSettings:
     multicast_interface: str | None = None
     multicast_hops: int = 1
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    security: Literal["none"] = "none"
+    security: Literal["none", "dtls-psk", "dtls-cert"] = "none"
+
+    @property
+    def has_dtls(self) -> bool:
+        return self.security in ("dtls-psk", "dtls-cert")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +209,22 @@ class BindingSettings:
 
     identities: tuple[str, ...]
     clients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DtlsSettings:
+    """Of all `[[udp]]` whose `security` is DTLS."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+    crl: Path | None = None
+    allow: tuple[str, ...] = ()
+    key_hook: str | None = None
+    sessions_max: int = 500
+    handshakes_max: int = 100
+    idle_s: int = 300
+    mtu: int = 1200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,6 +442,7 @@ class Settings:
     binding: tuple[BindingSettings, ...] = ()
     access: tuple[AccessSettings, ...] = ()
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    dtls: DtlsSettings = DtlsSettings()
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()

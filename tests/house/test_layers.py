@@ -40,6 +40,7 @@ DISTRIBUTIONS = {
     "paho": "paho-mqtt",
     "prometheus_client": "prometheus-client",
     "py4j": "pyspark",
+    "OpenSSL": "pyopenssl",
     "serial": "pyserial",
 }
 
@@ -116,7 +117,11 @@ def test_every_package_that_a_contract_names_is_a_declared_dependency() -> None:
     declared = " ".join(
         [
             *project["dependencies"],
-            *(each for name in ("demo", "spark", "connect", "kafka") for each in extras[name]),
+            *(
+                each
+                for name in ("demo", "dtls", "spark", "connect", "kafka")
+                for each in extras[name]
+            ),
         ]
     )
     named = {

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,11 +65,7 @@ class CurrentConfiguration:
     def device_keys(self) -> DeviceKeys:
         """Those that are valid now; asked again for each handshake, as they change."""
         keys = self.credentials.keys
-        if keys is None:
-            from gateway.core.access.device_keys import DeviceKeys
-
-            return DeviceKeys()
-        return keys()
+        return _no_keys() if keys is None else keys()
 
     def doubt(self) -> str | None:
         """For health: which file of the configuration does not answer, or None."""
@@ -79,6 +76,13 @@ class CurrentConfiguration:
             f"{_file()} has not answered for {overdue_s:.0f} s: the configuration cannot be "
             "reloaded until its disk or network does"
         )
+
+
+@cache
+def _no_keys() -> DeviceKeys:
+    from gateway.core.access.device_keys import DeviceKeys  # only when wanted
+
+    return DeviceKeys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ def examine(subject: Examined) -> Section:
         section.findings += _about_port(subject, f"udp.{number}.listen", udp.listen, problem, "udp")
         section.findings += _about_buffer(udp)
         section.findings += _about_group(subject, number, udp)
+    if any(udp.has_dtls for udp in settings.listeners):
+        from gateway.cli.doctor.dtls import about_dtls  # only when wanted
+
+        section.findings += about_dtls(subject)
     listen = settings.admin.listen
     if listen is not None:
         problem = _tried(listen, socket.SOCK_STREAM)

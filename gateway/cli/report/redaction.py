@@ -39,7 +39,7 @@ SHOWN_TEXTS = frozenset(
         *("presence_client.client", "home_assistant_device.client"),
         *("home_assistant_value.name", "home_assistant_value.client"),
         *("home_assistant_value.label", "home_assistant_value.unit"),
-        *("admin.hosts", "admission.listed"),
+        *("admin.hosts", "admission.listed", "dtls.allow"),
         *("binding.identities", "binding.clients"),
         *("access.clients", "access.identities", "access.topics"),
     }

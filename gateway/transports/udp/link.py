@@ -130,6 +130,10 @@ class UdpLink:
 
     # From the owner
 
+    def hand_to(self, on_datagrams: Callable[[list[tuple[bytes, bytes]]], None]) -> None:
+        """Before `open`: who takes what comes in place of who was said first."""
+        self._on_datagrams = on_datagrams
+
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Binds and listens; raises LinkError with a sentence for the operator."""
         opened = open_udp_socket(

@@ -1,0 +1,179 @@
+"""A gateway with DTLS listeners, as its user runs it, and clients that were not written here."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("OpenSSL", reason="pyOpenSSL is missing: make setup")
+
+from hil.faults.lossy_proxy import Impairment, LossyProxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.ports import free_udp_port
+from hil.rig.scripted_client import BlockingClient, framed
+from tests.support.dtls_client import DtlsClient, DtlsSocket
+from tests.transports.certificates import Certificates
+
+KEY = bytes(range(16))
+OPENSSL = shutil.which("openssl")
+needs_openssl = pytest.mark.skipif(
+    OPENSSL is None, reason="openssl is missing: apt install openssl"
+)
+
+
+@pytest.fixture
+def gateway(broker: Mosquitto, tmp_path: Path) -> Iterator[GatewayProcess]:
+    hook = tmp_path / "hook"
+    hook.write_text(f'#!/bin/sh\ncase "$1" in\nsensor-*) echo {KEY.hex()};;\nesac\n')
+    hook.chmod(0o755)
+    config = (
+        f'[[udp]]\nlisten = "127.0.0.1:{free_udp_port()}"\nsecurity = "dtls-psk"\n'
+        f'[dtls]\nkey_hook = "{hook}"\n[log]\nlevel = "debug"\n[mqtt_sn]\nretry_after_s = 0.5\n'
+    )
+    with GatewayProcess(tmp_path, broker.url, config) as running:
+        running.wait_until_connected()
+        yield running
+
+
+def client(port: int, name: str, suites: str = "PSK-AES128-CCM8") -> BlockingClient:
+    found = BlockingClient(port, name, retry_s=0.5, timeout_s=60)
+    found.socket = DtlsSocket(  # type: ignore[assignment]
+        DtlsClient(name, KEY, suites=suites), found.socket
+    )
+    found.socket.settimeout(0.5)
+    return found
+
+
+def all_features(port: int, name: str) -> None:
+    """CONNECT, every QoS each way, sleep and waking up."""
+    with client(port, name) as sensor:
+        sensor.does(sensor.connecting())
+        topic = sensor.does(sensor.registering(f"{name}/up"))
+        for qos in (0, 1, 2):
+            sensor.does(sensor.publishing(topic, b"%d" % qos, qos=qos))
+        sensor.does(sensor.subscribing(f"{name}/up".encode(), qos=1))
+        sensor.does(sensor.leaving(60))
+        sensor.ask(0x16, name.encode(), 0x17)
+        sensor.does(sensor.connecting(clean=False))
+        sensor.does(sensor.publishing(topic, b"back", qos=1))
+        sensor.does(sensor.leaving())
+
+
+def test_all_features_over_a_network_that_loses_and_copies(
+    gateway: GatewayProcess, broker: Mosquitto
+) -> None:
+    gateway_port = gateway.port
+
+    async def story() -> None:
+        proxy = LossyProxy(gateway_port, 46, Impairment(loss=0.1, copies=0.1, delayed=0.0))
+        await proxy.open()
+        try:
+            names = [f"sensor-{number}" for number in range(3)]
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(asyncio.to_thread(all_features, proxy.port, name))
+        finally:
+            proxy.close()
+        assert proxy.fault_counts["lost"]
+
+    asyncio.run(story())
+    assert KEY.hex() not in gateway.log
+    assert str(KEY) not in gateway.log
+
+
+class SClient:
+    """`openssl s_client`: what it is told goes out as one record, what comes in is told."""
+
+    timeout_s = 20.0
+
+    def __init__(self, port: int, *options: object) -> None:
+        assert OPENSSL is not None
+        command = (OPENSSL, "s_client", "-dtls1_2", "-quiet", "-connect", f"127.0.0.1:{port}")
+        self._process = subprocess.Popen(
+            [*command, *map(str, options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.said = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while said := os.read(self._process.stdout.fileno(), 4096):
+            self.said += said
+
+    def ask(self, message: bytes, answer: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(message)
+        self._process.stdin.flush()
+        until = time.monotonic() + self.timeout_s
+        while answer not in self.said:
+            assert time.monotonic() < until, self.said
+            time.sleep(0.01)
+        self.said = b""
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.terminate()
+        self._process.wait()
+        self._reader.join()
+
+
+def conversation(peer: SClient) -> None:
+    peer.ask(framed(0x04, b"\x04\x01\x00\x3cs-client"), b"\x03\x05\x00")
+    peer.ask(framed(0x0A, b"\x00\x00\x00\x01a/b"), b"\x07\x0b\x00\x01\x00\x01\x00")
+    peer.ask(framed(0x0C, b"\x20\x00\x01\x00\x02one"), b"\x07\x0d\x00\x01\x00\x02\x00")
+    peer.ask(framed(0x0C, b"\x40\x00\x01\x00\x03two"), b"\x04\x0f\x00\x03")
+    peer.ask(framed(0x10, b"\x00\x03"), b"\x04\x0e\x00\x03")
+    peer.ask(framed(0x12, b"\x20\x00\x04a/b"), b"\x13")
+    peer.ask(framed(0x18, b"\x00\x3c"), b"\x02\x18")
+    peer.ask(framed(0x16, b"s-client"), b"\x02\x17")
+
+
+@needs_openssl
+@pytest.mark.parametrize(
+    "suite",
+    ["PSK-AES128-GCM-SHA256", "PSK-AES128-CCM8:@SECLEVEL=0", "ECDHE-PSK-CHACHA20-POLY1305"],
+)
+def test_openssl_s_client_with_a_key(gateway: GatewayProcess, suite: str) -> None:
+    peer = SClient(gateway.port, "-psk_identity", "sensor-s", "-psk", KEY.hex(), "-cipher", suite)
+    try:
+        conversation(peer)
+    finally:
+        peer.close()
+    assert "psk:sensor-s at 127.0.0.1" in gateway.log
+
+
+@needs_openssl
+def test_openssl_s_client_with_a_certificate(broker: Mosquitto, tmp_path: Path) -> None:
+    made = Certificates(tmp_path)
+    port = free_udp_port()
+    config = (
+        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
+        f'[dtls]\ncertificate = "{made.server}"\nkey = "{made.key(made.server)}"\n'
+        f'ca = "{made.authority}"\nallow = ["cli*"]\n[log]\nlevel = "debug"\n'
+    )
+    with GatewayProcess(tmp_path, broker.url, config) as running:
+        running.wait_until_connected()
+        shown = ("-cert", made.client, "-key", made.key(made.client), "-CAfile", made.authority)
+        peer = SClient(port, *shown, "-verify_return_error")
+        try:
+            conversation(peer)
+        finally:
+            peer.close()
+        assert "cert:client at 127.0.0.1" in running.log
+        other = SClient(port, "-cert", made.stranger, "-key", made.key(made.stranger))
+        other.timeout_s = 2.0
+        with pytest.raises((AssertionError, BrokenPipeError)):
+            other.ask(framed(0x04, b"\x04\x01\x00\x3cother"), b"\x03\x05\x00")
+        other.close()
