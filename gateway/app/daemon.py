@@ -202,6 +202,7 @@ class _Parts:
         self.shell.deafen()
         await self.committers.flush(ending)
         self.shell.stop()
+        self.shell.save_counters()
         await self.broker.stop()
         await self.committers.stop(ending)
         self.links.close()

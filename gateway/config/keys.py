@@ -90,6 +90,11 @@ GATEWAY = Table("gateway", "This gateway", settings=settings.GatewaySettings, pa
         "measured: up to a third less CPU time for a message where both are busy"),
 ))
 
+LINK_SECURITY = Choice(("none", "protected"))
+LINK_SECURITY_MEANING = (
+    "What sensors here must do: nothing, or protect their packets, see [protection]"
+)
+
 UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more than one address",
             settings=settings.UdpSettings, parts=(
     Key("listen", Listen(optional=True, off=NOWHERE),
@@ -117,6 +122,7 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("multicast_hops", Integer(0, 255),
         "How many networks far the group is spoken to, 0 for this machine only",
         "routers pass nothing on"),
+    Key("security", LINK_SECURITY, LINK_SECURITY_MEANING, "MQTT-SN 1.2 has none of its own"),
 ))
 
 SERIAL = Table(
@@ -149,6 +155,7 @@ SERIAL = Table(
     Key("advertise", Boolean(),
         "Say ADVERTISE on the line when it opens, and each discovery.advertise_s",
         "a sensor on a line looks for its gateway as well, and it costs nobody radio time"),
+    Key("security", LINK_SECURITY, LINK_SECURITY_MEANING, "MQTT-SN 1.2 has none of its own"),
 ))
 
 DISCOVERY = Table(
@@ -389,6 +396,20 @@ SECURITY = Table("security", "What holds where no rule says otherwise",
                  settings=settings.SecuritySettings, parts=(
     Key("access_default", Choice(("allow", "deny")), "What no entry of [[access]] fits",
         "where there are entries, what was forgotten is closed", at_once=True),
+))
+
+PROTECTION = Table(
+    "protection", "Packets that sensors protect by a key, each in an envelope of MQTT-SN 2.0",
+    settings=settings.ProtectionSettings, parts=(
+    Key("required", Boolean(), "Drop all packets that are not protected, on each link; "
+        "SEARCHGW, by which sensors look for the gateway, is answered",
+        "sensors are given their keys one after the other"),
+    Key("schemes", Words(len(settings.PROTECTION_SCHEMES), Choice(settings.PROTECTION_SCHEMES)),
+        "How they may be protected: hmac-sha256 shows who has sent a packet, the others hide what "
+        "is in it as well, and need the package cryptography",
+        "each sensor uses the one that it can", example='["aes-ccm-64"]'),
+    Key("tag_bits_min", Integer(64, 128), "The shortest tag that is taken",
+        "a guess has a chance of 1 in 2^64", example="128"),
 ))
 
 ADMISSION = Table("admission", "Which new sensors may come in",
@@ -680,6 +701,7 @@ ROOT = Table(
         # none of their names: one that is uncommented alone is then a mistake that is found.
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         SECURITY,
+        PROTECTION,
         Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,

@@ -57,6 +57,7 @@ def client_id_for(gateway_name: str) -> str:
 
 ANY_ADDRESS = HostPort("0.0.0.0", 1883)
 NOWHERE = HostPort("", 0)
+PROTECTION_SCHEMES = ("hmac-sha256", "aes-ccm-64", "aes-ccm-128")
 THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
 
 
@@ -81,6 +82,7 @@ class UdpSettings:
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1
+    security: Literal["none", "protected"] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class SerialSettings:
     burst_bytes_max: int = 0
     frame_gap_ms: float = 0.0
     advertise: bool = True
+    security: Literal["none", "protected"] = "none"
 
     @property
     def bits_per_octet(self) -> int:
@@ -185,6 +188,13 @@ class AccessSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
     access_default: Literal["allow", "deny"] = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectionSettings:
+    required: bool = False
+    schemes: tuple[str, ...] = PROTECTION_SCHEMES
+    tag_bits_min: int = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,6 +381,7 @@ class Settings:
     topic: tuple[TopicSettings, ...] = ()
     access: tuple[AccessSettings, ...] = ()
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()
@@ -391,6 +402,11 @@ class Settings:
     def listeners(self) -> tuple[UdpSettings, ...]:
         """None of them if UDP is switched off."""
         return tuple(udp for udp in self.udp if udp.listen != NOWHERE)
+
+    @property
+    def links(self) -> tuple[UdpSettings | SerialSettings, ...]:
+        """All of them, in the order in which they are numbered."""
+        return (*self.listeners, *self.serial)
 
     @property
     def stores_readings(self) -> bool:

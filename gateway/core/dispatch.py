@@ -6,13 +6,14 @@ What is not for the session at its address, or not for it alone, is for the acce
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.addresses import address_behind
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.rate_limit import RateLimit
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Dropped, Effect
+from gateway.core.effects import Dropped, Effect, Save, SendDatagram
 from gateway.core.events import Output, SessionOutput
 from gateway.core.options import EngineOptions
 from gateway.core.session.session import Session
@@ -29,6 +30,9 @@ from gateway.frames import (
     has_trailing_octets,
 )
 
+if TYPE_CHECKING:  # imported only where there are keys
+    from gateway.core.protection.protection import Protection
+
 Datagrams = Sequence[tuple[bytes, bytes]]
 
 _FOR_THE_ACCEPTOR = frozenset({Connect, Forwarded, SearchGw})
@@ -42,12 +46,14 @@ class Dispatcher:
         client_table: ClientTable,
         acceptor: Acceptor,
         received: dict[type, int],
+        protection: Protection | None = None,
     ) -> None:
-        """`received` counts frames by kind."""
+        """`received` counts frames by kind. `protection`: None where there are no keys."""
         self._options = options
         self._clients = client_table
         self._acceptor = acceptor
         self._received = received
+        self._protection = protection
         packets_max = options.admission.packets_per_s_max
         self._rate_limit = RateLimit(packets_max) if packets_max else None
 
@@ -65,6 +71,18 @@ class Dispatcher:
         self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
     ) -> Sequence[Output]:
         """One datagram; `session`: the one at its address."""
+        protection = self._protection
+        if protection is not None:
+            if protection.is_envelope(datagram):
+                return self._receive_protected(protection, Peer(link, address), datagram, now)
+            if protection.refuses_plain(link, datagram):
+                return [Dropped(Reason.UNPROTECTED, None, "", Peer(link, address))]
+        return self._dispatch_plain(link, address, datagram, session, now)
+
+    def _dispatch_plain(
+        self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
+    ) -> Sequence[Output]:
+        """A datagram as it is after what protects it, if anything does."""
         if session is None and not self._acceptor.admission.may_connect(address, datagram, now):
             return []
         try:
@@ -106,6 +124,27 @@ class Dispatcher:
         if isinstance(frame, Publish) and frame.qos < 0:
             return self._acceptor.receive_qos_minus_one(frame, peer, session, now)
         return self._acceptor.receive(frame, peer, session, now)
+
+    def _receive_protected(
+        self, protection: Protection, peer: Peer, datagram: bytes, now: float
+    ) -> list[Output]:
+        """What is in an envelope, as if it had come from an address of its own."""
+        link = peer.link
+        members = self._clients.on_link(link)
+        received = protection.open(peer.address, datagram, members, now)
+        outputs: list[Output] = [Save(each) for each in protection.take_changes()]
+        protected = Peer(link, received.address)
+        if received.dropped is not None:
+            outputs.append(Dropped(received.dropped, None, received.detail, protected))
+        if received.reply:
+            outputs.append(SendDatagram(peer, received.reply))
+        if not received.packet:
+            return outputs
+        datagrams, effects = self.admitted(link, [(received.address, received.packet)], now)
+        outputs += effects
+        for address, packet in datagrams:
+            outputs += self._dispatch_plain(link, address, packet, members.get(address), now)
+        return outputs
 
     def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Output]:
         """What a node sent, as if it had come from an address of its own; once, because nothing is

@@ -60,3 +60,8 @@ class Reason(Enum):
     NOT_ADVERTISING = "not_advertising"
     GATEWAY_ID_TAKEN = "gateway_id_taken"
     BAD_RECEIPT = "bad_receipt"
+    FORGED = "forged"
+    REPLAYED = "replayed"
+    UNFRESH = "unfresh"
+    UNKNOWN_SENDER = "unknown_sender"
+    UNPROTECTED = "unprotected"
