@@ -67,22 +67,22 @@ class Dispatcher:
             return datagrams, []
         return self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
 
-    def dispatch(
-        self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
+    def dispatch(  # noqa: C901, one call on the way of each datagram, and not two
+        self,
+        link: int,
+        address: bytes,
+        datagram: bytes,
+        session: Session | None,
+        now: float,
+        is_opened: bool = False,
     ) -> Sequence[Output]:
-        """One datagram; `session`: the one at its address."""
+        """One datagram; `session`: the one at its address. `is_opened`: it was in an envelope."""
         protection = self._protection
-        if protection is not None:
+        if protection is not None and not is_opened:
             if protection.is_envelope(datagram):
                 return self._receive_protected(protection, Peer(link, address), datagram, now)
             if protection.refuses_plain(link, datagram):
                 return [Dropped(Reason.UNPROTECTED, None, "", Peer(link, address))]
-        return self._dispatch_plain(link, address, datagram, session, now)
-
-    def _dispatch_plain(
-        self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
-    ) -> Sequence[Output]:
-        """A datagram as it is after what protects it, if anything does."""
         if session is None and not self._acceptor.admission.may_connect(address, datagram, now):
             return []
         try:
@@ -143,7 +143,8 @@ class Dispatcher:
         datagrams, effects = self.admitted(link, [(received.address, received.packet)], now)
         outputs += effects
         for address, packet in datagrams:
-            outputs += self._dispatch_plain(link, address, packet, members.get(address), now)
+            session = members.get(address)
+            outputs += self.dispatch(link, address, packet, session, now, is_opened=True)
         return outputs
 
     def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Output]:

@@ -28,6 +28,7 @@ class ProtectedBench(Bench):
         """`options`: of ProtectionOptions, but `engine` of EngineOptions."""
         self.keys = DeviceKeys(key_of(name) for name in names)
         self.datagrams: list[tuple[bytes, bytes]] = []  # of channels, to addresses
+        self.protected: list[bytes] = []  # addresses of peers, for measurements
         engine = options.pop("engine", {})
         protection = ProtectionOptions(
             keys=lambda: self.keys, random=Random(seed).randbytes, **options
