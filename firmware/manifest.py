@@ -11,6 +11,7 @@ package(  # type: ignore[name-defined]  # noqa: F821, what a manifest may call
         "client.py",
         "engine.py",
         "framing.py",
+        "protect.py",
         "search.py",
         "snapshot.py",
         "uart.py",

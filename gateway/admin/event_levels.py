@@ -113,6 +113,15 @@ DROPPED: dict[Reason, EventLevel] = {
     ),
     Reason.TOO_MANY_PACKETS: EventLevel(WARNING, "see limits.packets_per_s_max"),
     Reason.UNHEARD: EventLevel(INFO, "see whether the sensor can hear the gateway's answer"),
+    Reason.FORGED: EventLevel(
+        WARNING, "if that is a sensor of yours, see whether it has the key that the gateway has"
+    ),
+    Reason.REPLAYED: EventLevel(INFO, "a network that doubles packets does that as well"),
+    Reason.UNFRESH: EventLevel(INFO, "it may be a replay: its sender is asked, and sends it again"),
+    Reason.UNKNOWN_SENDER: EventLevel(WARNING, "see `tidegate keys` for those that are known"),
+    Reason.UNPROTECTED: EventLevel(
+        WARNING, "give the sensor a key, or see `security` of its link and [protection]"
+    ),
     Reason.UNPROVEN: EventLevel(
         INFO, "somebody connected in its name elsewhere, and was not heard of any more"
     ),

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from gateway.core.access.bindings import Bindings
+    from gateway.core.access.device_keys import DeviceKeys
+    from gateway.core.protection.protection import ProtectionOptions
 
 # What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
 PACKET_HEAD_BYTES = 128 * 1024
 # MQTT-SN heads are at most 9 bytes; names of REGISTER and filters of SUBSCRIBE must fit as well.
-DATAGRAM_HEAD_BYTES = 16 + 255  # around a message, and around that by a forwarder (5.5)
+# Around a message, around that by a forwarder (5.5), and by what protects it: at most 26 bytes and
+# a tag of 32.
+DATAGRAM_HEAD_BYTES = 16 + 255 + 58
 DATAGRAM_BYTES_MIN = 2048
 
 # New sessions number elsewhere in each run of the gateway: a client that has not noticed a restart
@@ -57,9 +61,13 @@ def first_topic_id(epoch: int, run: int | None) -> int:
 
 
 def engine_options(
-    settings: Settings, epoch: int, password: bytes | None, run: int | None = None
+    settings: Settings,
+    epoch: int,
+    password: bytes | None,
+    run: int | None = None,
+    device_keys: Callable[[], DeviceKeys] | None = None,
 ) -> EngineOptions:
-    """`run`: see `StateFolder.run`."""
+    """`run`: see `StateFolder.run`. `device_keys`: those that are valid now; None without any."""
     predefined = PredefinedTopics.of(settings.predefined_topics)
     limits = settings.limits
     for_clients = (settings.mqtt_sn, limits)
@@ -94,8 +102,22 @@ def engine_options(
         message_id_secret=token_bytes(SECRET_BYTES),
         uplink=uplink_rules(settings),
         custody=custody_options(settings),
+        protection=protection_options(settings, device_keys, run),
         saves=True,
     )
+
+
+def protection_options(
+    settings: Settings, device_keys: Callable[[], DeviceKeys] | None, run: int | None
+) -> ProtectionOptions | None:
+    """None where there are no keys, and no packet must be protected: nothing is imported then."""
+    protection = settings.protection
+    links = [protection.required or each.security == "protected" for each in settings.links]
+    if device_keys is None and not any(links):
+        return None
+    from gateway.app.protected_packets import options
+
+    return options(protection, links, device_keys, is_state_whole=run is not None)
 
 
 def access_rules(settings: Settings) -> AccessRules | None:

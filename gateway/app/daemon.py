@@ -18,7 +18,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -214,6 +214,7 @@ class _Parts:
         self.shell.deafen()
         await self.committers.flush(ending)
         self.shell.stop()
+        self.shell.save_counters()
         await self.broker.stop()
         await self.committers.stop(ending)
         self.links.close()
@@ -356,7 +357,11 @@ def _build(
     restart: Callable[[], None],
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
-    options = engine_options(settings, stores.epoch, credentials.password, stores.folder.run)
+    # A gateway whose devices have no keys protects nothing, and imports nothing for it.
+    device_keys = None if credentials.keys is None else in_force.device_keys
+    options = engine_options(
+        settings, stores.epoch, credentials.password, stores.folder.run, device_keys
+    )
     engine = Engine(_with_places(options, settings), pauses)
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)
@@ -498,7 +503,6 @@ def _snapshot(
     )
 
 
-@cache  # another one would count as changed keys
 def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:
     """What only the links know of addresses."""
     options = replace(options, host_of=host_of)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gateway.app.core_options import datagram_bytes_max
 from gateway.app.shell import Group, Shell
 from gateway.config.settings import SerialSettings, Settings, UdpSettings
-from gateway.core.addresses import split
+from gateway.core.addresses import split, unprotected
 from gateway.core.values import Peer
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.clock import now
@@ -189,10 +189,12 @@ class SensorLinks:
     def peer_text(self, peer: Peer) -> str:
         lines = self.serial[peer.link - len(self.udp) :] if peer.link >= len(self.udp) else []
         link = lines[0] if lines else self.udp[peer.link]
-        behind = split(peer.address, link.address_bytes)
-        address, node_id = (peer.address, None) if behind is None else behind
+        plain, sender_id = unprotected(peer.address, link.address_bytes)
+        behind = split(plain, link.address_bytes)
+        address, node_id = (plain, None) if behind is None else behind
         text = lines[0].short_name if lines else address_text(address)
-        return text if node_id is None else f"{text} node {node_id.hex()}"
+        text += "" if node_id is None else f" node {node_id.hex()}"
+        return text + (f" sender {sender_id.hex()}" if sender_id else "")
 
     def checks(self) -> dict[str, Check]:
         """What a restart would fix."""

@@ -14,7 +14,7 @@ from math import inf
 from time import monotonic
 from typing import Protocol, get_args
 
-from gateway.core.addresses import split
+from gateway.core.addresses import PROTECTED_MARK, split
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
     Broadcast,
@@ -25,6 +25,7 @@ from gateway.core.effects import (
     ReadingTaken,
     Save,
     Send,
+    SendDatagram,
     Transmit,
     UpstreamEndExplained,
     UpstreamUp,
@@ -273,6 +274,11 @@ class Shell:
         self._is_deaf = True
         self._perform(self._engine.sensors_closed(now()))
 
+    def save_counters(self) -> None:
+        """Nothing is sent to sensors any more: what is saved of protected packets is exact."""
+        for change in self._engine.protection_changes(is_end=True):
+            self._state.save(change)
+
     def stop(self) -> None:
         """Send DISCONNECT and set no more alarms."""
         self._perform(self._engine.stop(now()))
@@ -303,6 +309,8 @@ class Shell:
                     batch = datagrams.setdefault(link, [])
                 batch.append((peer.address, encode(frame)))
                 kinds.append(type(frame))
+            elif type(effect) is SendDatagram:
+                self._send({effect.peer.link: [(effect.peer.address, effect.datagram)]})
             elif type(effect) is Transmit:
                 packets.append(effect.packet)
             elif type(effect) in _JOURNAL_WORK:
@@ -341,10 +349,32 @@ class Shell:
             link = self._links[number]
             octets = link.address_bytes
             for address, _ in batch:
-                if len(address) != octets:  # to a node behind a forwarder
-                    batch = [each for one in batch for each in _on_the_air(one, octets)]
+                if len(address) != octets:  # protected, or to a node behind a forwarder
+                    batch = [each for one in batch for each in self._on_the_air(one, octets)]
                     break
             link.send_all(batch)
+
+    def _on_the_air(
+        self, one: tuple[bytes, bytes], address_bytes: int
+    ) -> list[tuple[bytes, bytes]]:
+        """As it is on the link: protected first, and then in the encapsulation of a forwarder. What
+        the link cannot have as an address was left by a former configuration; nobody is there.
+        """
+        address, datagram = one
+        if len(address) != address_bytes and address.endswith(PROTECTED_MARK):
+            sealed = self._engine.sealed(address, datagram)
+            for change in self._engine.protection_changes():
+                self._state.save(change)
+            if sealed is None:
+                return []
+            address, datagram = sealed
+        if len(address) == address_bytes:
+            return [(address, datagram)]
+        behind = split(address, address_bytes)
+        if behind is None:
+            return []
+        forwarder, node_id = behind
+        return [(forwarder, encode(Forwarded(node_id, datagram)))]
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:
@@ -417,17 +447,3 @@ class Shell:
         seconds = pauses.seconds - self._stood_still_s
         self._pauses, self._stood_still_s = pauses.count, pauses.seconds
         self._perform(self._engine.paused(seconds, now()))
-
-
-def _on_the_air(one: tuple[bytes, bytes], address_bytes: int) -> list[tuple[bytes, bytes]]:
-    """To a node through its forwarder. What the link cannot have as an address was left by a
-    former configuration; nobody is there.
-    """
-    address, datagram = one
-    if len(address) == address_bytes:
-        return [one]
-    behind = split(address, address_bytes)
-    if behind is None:
-        return []
-    forwarder, node_id = behind
-    return [(forwarder, encode(Forwarded(node_id, datagram)))]

@@ -20,7 +20,7 @@ from gateway.cli.service_user import refusals
 from gateway.cli.sources import USUAL_PATH, in_time, used_path
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.listing import as_toml, entries
-from gateway.config.settings import Settings
+from gateway.config.settings import PROTECTION_SCHEMES, Settings
 from gateway.config.spelling import dotted
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import refuse_unusable as refuse_unusable_folder
@@ -82,6 +82,12 @@ def _refused_at_the_start(settings: Settings, file: Path) -> tuple[str, ExitCode
     try:
         refuse_unusable_files(settings, file)
         refuse_unusable_folder(settings.gateway.state_dir)
+        if settings.protection.schemes != PROTECTION_SCHEMES:
+            from gateway.app.protected_packets import missing_package
+
+            missing = missing_package(settings)
+            if missing is not None:
+                return missing, ExitCode.CONFIGURATION
         for _, sentence, command in refusals(settings, file):
             return f"{sentence}:  {runnable(command)}", ExitCode.CONFIGURATION
     except LinkError as error:

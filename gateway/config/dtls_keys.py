@@ -10,9 +10,9 @@ HOOK_CHARACTERS_MAX = 1024
 
 # fmt: off
 SECURITY_OF_UDP = Key(
-    "security", Choice(("none", "dtls-psk", "dtls-cert")),
-    "What a sensor must show at this address: nothing, the key of a device (dtls-psk), or a "
-    "certificate (dtls-cert); see [dtls]",
+    "security", Choice(("none", "protected", "dtls-psk", "dtls-cert")),
+    "What a sensor must show at this address: nothing, the key of a device in each packet "
+    "(protected) or in DTLS (dtls-psk), or a certificate (dtls-cert); see [protection] and [dtls]",
     "MQTT-SN 1.2 has no security of its own, and most sensors speak no DTLS")
 
 DTLS = Table("dtls", "DTLS 1.2, for [[udp]] with security as dtls-psk or dtls-cert",

@@ -39,6 +39,7 @@ from gateway.config.security_keys import (
     CLIENT_ID,
     LISTED_MAX,
     PAYLOAD_BYTES_MAX,
+    PROTECTION,
     SECURITY,
     SERIAL_SECURITY,
     TOPIC_BYTES_MAX,
@@ -162,7 +163,8 @@ SERIAL = Table(
         "Say ADVERTISE on the line when it opens, and each discovery.advertise_s",
         "a sensor on a line looks for its gateway as well, and it costs nobody radio time"),
     Key("security", Choice(SERIAL_SECURITY),
-        "What is asked of who sends here; none: MQTT-SN as it is",
+        "What a sensor must show on this line: nothing, or the key of a device in each packet "
+        "(protected), see [protection]",
         "who is at the cable is at the gateway"),
 ))
 
@@ -653,6 +655,7 @@ ROOT = Table(
         SECURITY,
         Repeated(BINDING, BINDINGS_MAX, is_optional=True),
         DTLS,
+        PROTECTION,
         Repeated(ACCESS, ACCESS_RULES_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,

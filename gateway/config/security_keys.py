@@ -26,8 +26,7 @@ BINDINGS_MAX = 10_000
 FILTERS_PER_RULE_MAX = 64
 NAMES_PER_RULE_MAX = 256
 LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
-UDP_SECURITY = ("none",)
-SERIAL_SECURITY = ("none",)
+SERIAL_SECURITY = ("none", "protected")
 CLIENT_ID = Text(1, 255)
 
 # fmt: off
@@ -76,6 +75,20 @@ SECURITY = Table("security", "What holds where no rule says otherwise",
     Key("keys_file", CredentialPath(), "Keys of devices, as the verb keys writes them; mode 0600",
         default="device.keys in gateway.state_dir", example='"credential:tidegate.keys"',
         at_once=True),
+))
+
+PROTECTION = Table(
+    "protection", "Packets that sensors protect by a key, each in an envelope of MQTT-SN 2.0",
+    settings=settings.ProtectionSettings, parts=(
+    Key("required", Boolean(), "Drop all packets that are not protected, on each link; "
+        "SEARCHGW, by which sensors look for the gateway, is answered",
+        "sensors are given their keys one after the other"),
+    Key("schemes", Words(len(settings.PROTECTION_SCHEMES), Choice(settings.PROTECTION_SCHEMES)),
+        "How they may be protected: hmac-sha256 shows who has sent a packet, the others hide what "
+        "is in it as well, and need the package cryptography",
+        "each sensor uses the one that it can", example='["aes-ccm-64"]'),
+    Key("tag_bits_min", Integer(64, 128), "The shortest tag that is taken",
+        "a guess has a chance of 1 in 2^64", example="128"),
 ))
 
 ADMISSION = Table("admission", "Which new sensors may come in",

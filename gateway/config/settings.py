@@ -66,6 +66,7 @@ def client_id_for(gateway_name: str) -> str:
 
 ANY_ADDRESS = HostPort("0.0.0.0", 1883)
 NOWHERE = HostPort("", 0)
+PROTECTION_SCHEMES = ("hmac-sha256", "aes-ccm-64", "aes-ccm-128")
 THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
 KEYS_FILE = "device.keys"  # in the state folder, where no other is named
 
@@ -92,7 +93,7 @@ class UdpSettings:
     multicast_interface: str | None = None
     multicast_hops: int = 1
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    security: Literal["none", "dtls-psk", "dtls-cert"] = "none"
+    security: Literal["none", "protected", "dtls-psk", "dtls-cert"] = "none"
 
     @property
     def has_dtls(self) -> bool:
@@ -111,7 +112,7 @@ class SerialSettings:
     burst_bytes_max: int = 0
     frame_gap_ms: float = 0.0
     advertise: bool = True
-    security: Literal["none"] = "none"
+    security: Literal["none", "protected"] = "none"
 
     @property
     def bits_per_octet(self) -> int:
@@ -231,6 +232,13 @@ class DtlsSettings:
 class SecuritySettings:
     access_default: Literal["allow", "deny"] = "deny"
     keys_file: Path | None = None  # see `Settings.keys_file`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectionSettings:
+    required: bool = False
+    schemes: tuple[str, ...] = PROTECTION_SCHEMES
+    tag_bits_min: int = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,6 +451,7 @@ class Settings:
     access: tuple[AccessSettings, ...] = ()
     security: SecuritySettings = field(default_factory=SecuritySettings)
     dtls: DtlsSettings = DtlsSettings()
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()
@@ -494,6 +503,11 @@ class Settings:
             return admin.anonymous == "viewer"
         is_here = admin.listen is None or admin.listen.is_loopback
         return is_here and not self.admin_user and not self.admin_token
+
+    @property
+    def links(self) -> tuple[UdpSettings | SerialSettings, ...]:
+        """All of them, in the order in which they are numbered."""
+        return (*self.listeners, *self.serial)
 
     @property
     def stores_readings(self) -> bool:

@@ -162,6 +162,7 @@ class Acceptor:
         if session is None:
             refusal = self.admission.unlisted(client_id, now)
             refusal = refusal or self._client_table.hosts.refusal(peer)
+        refusal = refusal or self._downgrade(client_id, session, peer)
         refusal = refusal or self.admission.judge(
             frame, len(self._sessions), known=session is not None
         )
@@ -173,9 +174,39 @@ class Acceptor:
         if at_address is not None and at_address is not session:
             effects += at_address.displace()
         effects += self._displace_former(client_id, peer)
+        if session is not None and self._sender(peer) and not self._sender(session.peer):
+            why = "its client sends protected packets from now on"
+            effects += self._end(Dropped(Reason.SESSION_ENDED, client_id, why, count=0))
+            session = None
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
         return effects + self._connect_again(frame, session, peer, now)
+
+    def may_be_at(self, peer: Peer) -> bool:
+        """Whether who is there protects its packets, where all must."""
+        protection = self._options.protection
+        return (
+            protection is None or not protection.is_required(peer.link) or bool(self._sender(peer))
+        )
+
+    def _sender(self, peer: Peer) -> bytes:
+        """The sender id of a protected peer; empty for others."""
+        protection = self._options.protection
+        return b"" if protection is None else protection.sender_of(peer.link, peer.address)
+
+    def _downgrade(
+        self, client_id: ClientId, session: Session | None, peer: Peer
+    ) -> Refusal | None:
+        """Who has protected its packets is that sender, and no other one, however it connects."""
+        if self._options.protection is None:
+            return None
+        caller = self.half_open.of(client_id)
+        known = session.peer if session is not None else None if caller is None else caller.peer
+        owner = b"" if known is None else self._sender(known)
+        if not owner or owner == self._sender(peer):
+            return None
+        detail = f"client id {client_id!r} is that of the sender {owner.hex()}"
+        return Refusal(ReturnCode.NOT_SUPPORTED, Reason.UNPROTECTED, detail)
 
     def _connect_again(
         self, frame: Connect, session: Session, peer: Peer, now: float
@@ -459,6 +490,7 @@ class Acceptor:
         former = session.peer
         return (
             former.link == peer.link
+            and self._sender(former) == self._sender(peer)
             and self._options.may_rebind(former.address, peer.address)
             and self.admission.may_rebind(now)
         )

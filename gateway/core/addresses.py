@@ -4,24 +4,31 @@ The core, the state store and the log know a node by the raw address of its forw
 and that id's length, one after the other. A link's own addresses all have one length, so an address
 of that length is a peer of the link itself, and a longer one is a node behind one.
 
-A protected peer is the address of its transport, or of a node, then its sender id of 8 bytes and a
-byte 0xFF, which is no length of a node id: protected and plain packets of one address are two
-peers.
+A peer that protects its packets is the address of its transport, or of its node, with its sender id
+and one byte FF behind it. No length of a node id is FF, so none of the two is taken for the other.
 
 Limit: a node id has at most 252 bytes, as the encapsulation has no more.
 """
 
 from __future__ import annotations
 
-PROTECTED_MARK = 0xFF
-PROTECTED_TAIL_BYTES = 9
+PROTECTED_MARK = b"\xff"
+SENDER_ID_BYTES = 8
+PROTECTED_TAIL_BYTES = SENDER_ID_BYTES + len(PROTECTED_MARK)
 
 
-def is_protected(address: bytes) -> bool:
-    """Whether it is a protected peer's. The address of a link's own peers may end so by chance,
-    where it is no longer than IPv4's (8 bytes).
+def protected_address(address: bytes, sender_id: bytes) -> bytes:
+    return address + sender_id + PROTECTED_MARK
+
+
+def unprotected(address: bytes, plain_bytes: int) -> tuple[bytes, bytes]:
+    """The address that is before a sender id, and that id; empty where there is none. A link's own
+    addresses have `plain_bytes`.
     """
-    return len(address) > PROTECTED_TAIL_BYTES and address[-1] == PROTECTED_MARK
+    tail = PROTECTED_TAIL_BYTES
+    if len(address) < plain_bytes + tail or not address.endswith(PROTECTED_MARK):
+        return address, b""
+    return address[:-tail], address[-tail:-1]
 
 
 def address_behind(forwarder: bytes, node_id: bytes) -> bytes:

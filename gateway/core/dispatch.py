@@ -13,25 +13,28 @@ from gateway.core.addresses import address_behind
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.rate_limit import RateLimit
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Dropped, Effect
+from gateway.core.effects import Dropped, Effect, Save, Send, SendDatagram
 from gateway.core.events import Output, SessionOutput
 from gateway.core.options import EngineOptions
 from gateway.core.session.session import Session
 from gateway.core.values import Peer
 from gateway.frames import (
+    Connack,
     Connect,
     Forwarded,
     Frame,
     MalformedFrame,
     Publish,
     Register,
+    ReturnCode,
     SearchGw,
     decode,
     has_trailing_octets,
+    kind_of,
 )
 
-if TYPE_CHECKING:
-    from gateway.core.access.plain_frames import PlainFrames
+if TYPE_CHECKING:  # imported only where there are keys
+    from gateway.core.protection.protection import Protection
 
 Datagrams = Sequence[tuple[bytes, bytes]]
 
@@ -46,18 +49,14 @@ class Dispatcher:
         client_table: ClientTable,
         acceptor: Acceptor,
         received: dict[type, int],
+        protection: Protection | None = None,
     ) -> None:
-        """`received` counts frames by kind."""
+        """`received` counts frames by kind. `protection`: None where there are no keys."""
         self._options = options
         self._clients = client_table
         self._acceptor = acceptor
         self._received = received
-        self._plain: PlainFrames | None = None
-        if options.protected_links:  # imported only when wanted
-            from gateway.core.access.plain_frames import PlainFrames
-
-            may_answer = acceptor.admission.may_answer_unknown
-            self._plain = PlainFrames(options.protected_links, may_answer)
+        self._protection = protection
         packets_max = options.admission.packets_per_s_max
         self._rate_limit = RateLimit(packets_max) if packets_max else None
 
@@ -66,19 +65,27 @@ class Dispatcher:
     def admitted(
         self, link: int, datagrams: Datagrams, now: float
     ) -> tuple[Datagrams, list[Effect]]:
-        """Those that protection and the rate limit let through, and what became of the others."""
-        effects: list[Effect] = []
-        if self._plain is not None and link in self._plain.links:
-            datagrams, effects = self._plain.refused(link, datagrams, now)
+        """Those that the rate limit lets through, and what became of the others."""
         if self._rate_limit is None:
-            return datagrams, effects
-        within, dropped = self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
-        return within, effects + dropped
+            return datagrams, []
+        return self._rate_limit.within(link, datagrams, self._clients.on_link(link), now)
 
-    def dispatch(
-        self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
+    def dispatch(  # noqa: C901, one call on the way of each datagram, and not two
+        self,
+        link: int,
+        address: bytes,
+        datagram: bytes,
+        session: Session | None,
+        now: float,
+        is_opened: bool = False,
     ) -> Sequence[Output]:
-        """One datagram; `session`: the one at its address."""
+        """One datagram; `session`: the one at its address. `is_opened`: it was in an envelope."""
+        protection = self._protection
+        if protection is not None and not is_opened:
+            if protection.is_envelope(datagram):
+                return self._receive_protected(protection, Peer(link, address), datagram, now)
+            if protection.refuses_plain(link, datagram):
+                return self._refuse_plain(datagram, Peer(link, address), now)
         if session is None and not self._acceptor.admission.may_connect(address, datagram, now):
             return []
         try:
@@ -120,6 +127,36 @@ class Dispatcher:
         if isinstance(frame, Publish) and frame.qos < 0:
             return self._acceptor.receive_qos_minus_one(frame, peer, session, now)
         return self._acceptor.receive(frame, peer, session, now)
+
+    def _receive_protected(
+        self, protection: Protection, peer: Peer, datagram: bytes, now: float
+    ) -> list[Output]:
+        """What is in an envelope, as if it had come from an address of its own."""
+        link = peer.link
+        members = self._clients.on_link(link)
+        received = protection.open(peer.address, datagram, members, now)
+        outputs: list[Output] = [Save(each) for each in protection.take_changes()]
+        protected = Peer(link, received.address)
+        if received.dropped is not None:
+            outputs.append(Dropped(received.dropped, None, received.detail, protected))
+        if received.reply:
+            outputs.append(SendDatagram(peer, received.reply))
+        if not received.packet:
+            return outputs
+        datagrams, effects = self.admitted(link, [(received.address, received.packet)], now)
+        outputs += effects
+        for address, packet in datagrams:
+            session = members.get(address)
+            outputs += self.dispatch(link, address, packet, session, now, is_opened=True)
+        return outputs
+
+    def _refuse_plain(self, datagram: bytes, peer: Peer, now: float) -> list[Output]:
+        """CONNECT is answered, so that who set the device up sees why."""
+        dropped = Dropped(Reason.UNPROTECTED, None, "this link takes protected packets alone", peer)
+        is_connect = kind_of(datagram) == Connect.KIND
+        if not is_connect or not self._acceptor.admission.may_answer_unknown(now):
+            return [dropped]
+        return [dropped, Send(peer, Connack(ReturnCode.NOT_SUPPORTED))]
 
     def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Output]:
         """What a node sent, as if it had come from an address of its own; once, because nothing is

@@ -29,6 +29,14 @@ class Send:
     frame: Frame
 
 
+@dataclass(slots=True)
+class SendDatagram:
+    """Put bytes on the air as they are; `peer` is on the link itself, or behind a forwarder."""
+
+    peer: Peer
+    datagram: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Broadcast:
     """Say a frame to the group of a link; `radius` in hops, 0 for the whole network (5.3.9)."""
@@ -418,6 +426,7 @@ JournalWork = (
 #: All that a call of the engine returns, in the order in which it is to be performed.
 Effect = (
     Send
+    | SendDatagram
     | Broadcast
     | Transmit
     | DropUpstream

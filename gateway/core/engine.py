@@ -13,7 +13,7 @@ Limits: each where it is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from gateway.core import durability_gate, restore
 from gateway.core.acceptor import Acceptor
@@ -55,6 +55,7 @@ from gateway.core.effects import (
     ReleaseRecorded,
     Save,
     Send,
+    SendDatagram,
     SetAside,
     StateChanged,
     Store,
@@ -88,6 +89,7 @@ from gateway.core.options import EngineOptions as EngineOptions
 from gateway.core.process_pauses import ProcessPauses
 from gateway.core.session.session import ABSENT, Session
 from gateway.core.state_records import (
+    Change,
     ClientId,
     Exchanges,
     SessionRecord,
@@ -99,6 +101,20 @@ from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
 from gateway.core.uplink.uplink import Uplink
 from gateway.core.values import KeptRecords, Peer, Publication, Reading, SubscribeTo
+
+if TYPE_CHECKING:  # imported only where there are keys
+    from gateway.core.protection.protection import Protection
+
+
+def protection_of(options: EngineOptions) -> Protection | None:
+    if options.protection is None:
+        return None
+    from gateway.core.protection.protection import Protection
+
+    admission = options.admission
+    return Protection(
+        options.protection, admission.connects_per_s_max, admission.connects_at_once_max
+    )
 
 
 class Engine:
@@ -144,6 +160,7 @@ class Engine:
             options=options.session,
             saves=options.saves,
         )
+        self.protection = protection_of(options)
         self._acceptor = Acceptor(
             options=options,
             client_table=self.client_table,
@@ -165,6 +182,7 @@ class Engine:
             client_table=self.client_table,
             acceptor=self._acceptor,
             received=self.received,
+            protection=self.protection,
         )
 
     # Restore after a restart
@@ -183,6 +201,8 @@ class Engine:
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
         self._acceptor.admission.restore(saved.permits, saved.waiting)
+        if self.protection is not None:
+            outputs += [Save(each) for each in self.protection.restore(saved.protection)]
         return self._apply(outputs, now)
 
     def restore_readings(
@@ -278,6 +298,18 @@ class Engine:
     def sensors_closed(self, now: float) -> list[Effect]:
         """Nothing is received from sensors any more: what they might have acknowledged is saved."""
         return self._apply(self.downlink.save_late(), now)
+
+    def sealed(self, address: bytes, datagram: bytes) -> tuple[bytes, bytes] | None:
+        """For the address of a protected peer: where to send it, and in its envelope. None where
+        its key is there no more.
+        """
+        return None if self.protection is None else self.protection.seal(address, datagram)
+
+    def protection_changes(self, *, is_end: bool = False) -> list[Change]:
+        """What is to be saved of counters, after what was sent; `is_end`: nothing more will be."""
+        if self.protection is None:
+            return []
+        return self.protection.at_end() if is_end else self.protection.take_changes()
 
     def stop(self, now: float) -> list[Effect]:
         """DISCONNECT to the broker."""
@@ -453,7 +485,8 @@ class Engine:
                 case FilterRefused():
                     effects += self._filter_refused(output, now)
                 case (
-                    Broadcast()
+                    SendDatagram()
+                    | Broadcast()
                     | DropUpstream()
                     | RecordConnect()
                     | RecordReceived()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.discovery import DiscoveryOptions
@@ -48,8 +49,8 @@ class EngineOptions:
     may_rebind: Callable[[bytes, bytes], bool] = _anywhere
     # Which host an address of a link is of; the bytes mean nothing else.
     host_of: Callable[[int, bytes], bytes] = _one_host
-    # On which of the links only protected packets count.
-    protected_links: frozenset[int] = frozenset()
     discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
     custody: CustodyOptions = field(default_factory=CustodyOptions)
+    # Of packets: ProtectionOptions, which is imported only where there are keys; else None.
+    protection: Any = None
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.core.acceptor import Acceptor
-from gateway.core.addresses import is_protected
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.effects import RecordRelease, Save
@@ -56,8 +55,7 @@ def restore(
         at_address = client_table.on_link(row.link)
         peer = Peer(row.link, row.address)
         is_here = row.link >= 0 and row.address not in at_address
-        if row.link in options.protected_links and not is_protected(row.address):
-            is_here = False
+        is_here = is_here and acceptor.may_be_at(peer)
         is_here = is_here and not options.session.access.is_foreign(row.client_id, peer)
         session = acceptor.new_session(row.client_id, peer)
         if row.clean and (not is_here or row.state in ABSENT):

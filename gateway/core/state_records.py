@@ -256,6 +256,26 @@ class AsideDeleted:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class ProtectionRecord:
+    """Of one device and key epoch, with protected packets: see `Memory` of protection/channel.py.
+    Counters are 32 bits, series 16.
+    """
+
+    sender_id: bytes
+    epoch: int
+    series: int
+    next_counter: int
+    received_series: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionDeleted:
+    sender_id: bytes
+    epoch: int
+
+
 #: A row that is written, or one that is gone.
 Change = (
     SessionRecord
@@ -281,6 +301,8 @@ Change = (
     | AsideRecord
     | AsideDeleted
     | RunTimeRecord
+    | ProtectionRecord
+    | ProtectionDeleted
 )
 
 
@@ -307,6 +329,7 @@ class StateRecords:
     waiting: list[ClientId] = field(default_factory=list)
     aside: list[AsideRecord] = field(default_factory=list)
     run_ms: int = 0
+    protection: list[ProtectionRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)

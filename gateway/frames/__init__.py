@@ -1,6 +1,6 @@
 """Bytes to frames and back: the layout of MQTT-SN 1.2, nothing of what it means."""
 
-from gateway.frames.codec import Frame, decode, encode, has_trailing_octets
+from gateway.frames.codec import Frame, decode, encode, has_trailing_octets, kind_of
 from gateway.frames.fields import MalformedFrame, MessageId, ReturnCode, TopicId, TopicIdType
 from gateway.frames.forwarder import Forwarded
 from gateway.frames.messages import (
@@ -71,4 +71,5 @@ __all__ = [
     "decode",
     "encode",
     "has_trailing_octets",
+    "kind_of",
 ]

@@ -98,6 +98,12 @@ def has_trailing_octets(datagram: bytes) -> bool:
         return False
 
 
+def kind_of(datagram: bytes) -> int | None:
+    """Its message type, whatever else may be wrong with it; None where it is too short for one."""
+    place = _LONG_HEAD_OCTETS - 1 if datagram[:1] == b"\x01" else 1
+    return datagram[place] if len(datagram) > place else None
+
+
 def _bounds(datagram: bytes) -> tuple[int, int]:
     """Where the first field starts and where the message ends, if it is all there."""
     size = len(datagram)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
-from gateway.core.addresses import split
+from gateway.core.addresses import split, unprotected
 from gateway.transports.socket_address import (
     IPV4_BYTES,
+    IPV4_FAMILY,
     IPV6_BYTES,
     LINE_ADDRESS,
     host_part,
@@ -39,12 +40,16 @@ def forwarders_within(networks: Sequence[Network]) -> Callable[[int, bytes], boo
 
 
 def identities(link_names: Sequence[str]) -> Callable[[int, bytes], str]:
-    """How a peer is known by where it is: `anonymous@LINK`, `serial:LINK` or `forwarder:LINK/NODE`,
-    the node's id in hexadecimal digits. `link_names`: those of links as they are numbered.
+    """How a peer is known: `sender:ID` if it protects its packets; else by where it is,
+    `anonymous@LINK`, `serial:LINK` or `forwarder:LINK/NODE`. Ids are in hexadecimal digits.
+    `link_names`: those of links as they are numbered.
     """
 
     def identity_of(link: int, address: bytes) -> str:
         name = link_names[link] if 0 <= link < len(link_names) else ""
+        sender_id = sender_of(link, address)
+        if sender_id:
+            return f"sender:{sender_id.hex()}"
         for size in (len(LINE_ADDRESS), IPV4_BYTES, IPV6_BYTES):
             is_line = address.startswith(LINE_ADDRESS)
             if is_line is not (size == len(LINE_ADDRESS)):
@@ -57,6 +62,18 @@ def identities(link_names: Sequence[str]) -> Callable[[int, bytes], str]:
         return ""
 
     return lru_cache(KNOWN_MAX)(identity_of)
+
+
+def plain_bytes(address: bytes) -> int:
+    """Of the transport's own address, with which each begins."""
+    if address.startswith(LINE_ADDRESS):
+        return len(LINE_ADDRESS)
+    return IPV4_BYTES if address.startswith(IPV4_FAMILY) else IPV6_BYTES
+
+
+def sender_of(_link: int, address: bytes) -> bytes:
+    """The sender id of a peer that protects its packets; empty for others."""
+    return unprotected(address, plain_bytes(address))[1]
 
 
 def none_may(_link: int, _address: bytes) -> bool:
@@ -82,6 +99,7 @@ def host_of(link: int, address: bytes) -> bytes:
     """
     if address.startswith(LINE_ADDRESS):
         return b"line %d" % link
+    address = unprotected(address, plain_bytes(address))[0]
     for size in (IPV4_BYTES, IPV6_BYTES):
         if len(address) == size or split(address, size) is not None:
             return host_part(address[:size])

@@ -29,7 +29,7 @@ _PORT = struct.Struct("!H")
 _SCOPE = struct.Struct("=I")
 _NO_FLOW = bytes(4)
 _MAPPED = bytes(10) + b"\xff\xff"
-_IPV4 = _FAMILY.pack(socket.AF_INET)
+IPV4_FAMILY = _FAMILY.pack(socket.AF_INET)
 _IPV6 = _FAMILY.pack(socket.AF_INET6)
 
 
@@ -67,7 +67,7 @@ def raw_address(address: SocketAddress) -> bytes:
     """From the socket module's form, as recvfrom gives it."""
     host, port = address[0], address[1]
     if len(address) == 2:
-        return _IPV4 + _PORT.pack(port) + socket.inet_pton(socket.AF_INET, host)
+        return IPV4_FAMILY + _PORT.pack(port) + socket.inet_pton(socket.AF_INET, host)
     number = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
     return _IPV6 + _PORT.pack(port) + _NO_FLOW + number + _SCOPE.pack(address[3])
 

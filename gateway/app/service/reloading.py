@@ -78,7 +78,7 @@ class CurrentConfiguration:
         )
 
 
-@cache
+@cache  # another one would count as changed keys
 def _no_keys() -> DeviceKeys:
     from gateway.core.access.device_keys import DeviceKeys  # only when wanted
 

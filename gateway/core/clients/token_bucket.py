@@ -14,6 +14,10 @@ class TokenBucket:
         self._at_once = self._left = float(at_once)
         self._filled_at = 0.0
 
+    def has(self, now: float) -> bool:
+        """Whether `take` would find one."""
+        return self._left + (now - self._filled_at) * self._per_s >= 1
+
     def take(self, now: float) -> bool:
         """Whether there was one left to take."""
         left = self._left + (now - self._filled_at) * self._per_s

@@ -36,6 +36,8 @@ from gateway.core.state_records import (
     PacketsDeleted,
     PermitDeleted,
     PermitRecord,
+    ProtectionDeleted,
+    ProtectionRecord,
     RetainedDeleted,
     RetainedRecord,
     RunTimeRecord,
@@ -109,6 +111,8 @@ _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
     AsideRecord: (AsideRecord, attrgetter("number")),
     AsideDeleted: (AsideRecord, attrgetter("number")),
     RunTimeRecord: (RunTimeRecord, lambda _row: 0),
+    ProtectionRecord: (ProtectionRecord, attrgetter("sender_id", "epoch")),
+    ProtectionDeleted: (ProtectionRecord, attrgetter("sender_id", "epoch")),
 }
 _OF_CLIENT = frozenset(
     {
@@ -132,6 +136,7 @@ _GONE = frozenset(
         PermitDeleted,
         WaitingDeleted,
         AsideDeleted,
+        ProtectionDeleted,
     }
 )
 _SESSION: Key = (SessionRecord, 0)

@@ -29,6 +29,8 @@ from gateway.core.state_records import (
     PacketsDeleted,
     PermitDeleted,
     PermitRecord,
+    ProtectionDeleted,
+    ProtectionRecord,
     RetainedDeleted,
     RetainedRecord,
     RunTimeRecord,
@@ -165,6 +167,8 @@ _WAYS: dict[type, _Way] = {
     WaitingDeleted: _Way(astuple, ("DELETE FROM waiting WHERE client_id = ?",)),
     AsideRecord: _Way(astuple, (f"REPLACE INTO aside VALUES ({'?, ' * 11}?)",)),
     AsideDeleted: _Way(astuple, ("DELETE FROM aside WHERE number = ?",)),
+    ProtectionRecord: _Way(astuple, (f"REPLACE INTO protection VALUES ({'?, ' * 5}?)",)),
+    ProtectionDeleted: _Way(astuple, ("DELETE FROM protection WHERE sender_id = ? AND epoch = ?",)),
     RunTimeRecord: _Way(astuple, ("REPLACE INTO meta VALUES ('run_ms', ?)",)),
 }
 
@@ -185,6 +189,8 @@ _MAKING_ROOM = frozenset(
         AsideDeleted,
         SessionRecord,
         RunTimeRecord,
+        ProtectionRecord,
+        ProtectionDeleted,
     }
 )
 
@@ -328,6 +334,14 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("set_aside_ms", 0, 0x7FFFFFFFFFFFFFFF),
         "typeof(reason) = 'text'",
     ),
+    "protection": (
+        f"{_octets('sender_id')} AND length(sender_id) = 8",
+        _number("epoch", 0, 0xFFFF),
+        _number("series", 0, 0xFFFF),
+        _number("next_counter", 0, 0xFFFFFFFF),
+        _number("received_series", 0, 0xFFFF),
+        _number("bound", 0, 0xFFFFFFFF),
+    ),
 }
 _OF_CLIENTS = ("topics", "subscriptions", "messages")
 # An older Tidegate that ran since left these where it deleted what they belong to.
@@ -418,6 +432,7 @@ class RowReader:
             waiting=[ClientId(name) for (name,) in select("SELECT * FROM waiting ORDER BY 1")],
             aside=list(self.aside()),
             run_ms=max(self._run_ms, self._saved_run_ms()),
+            protection=[ProtectionRecord(*row) for row in select("SELECT * FROM protection")],
         )
 
     def _sessions(self) -> Iterable[SessionRecord]:

@@ -148,6 +148,18 @@ CREATE TABLE IF NOT EXISTS retained_expiries (
     unix_ms  INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- Protected packets (gateway/core/protection/channel.py): how far the counters of each device and key epoch
+-- have come, in blocks. An older Tidegate leaves this table as it is.
+CREATE TABLE IF NOT EXISTS protection (
+    sender_id       BLOB    NOT NULL,
+    epoch           INTEGER NOT NULL,
+    series          INTEGER NOT NULL,
+    next_counter    INTEGER NOT NULL,
+    received_series INTEGER NOT NULL,
+    bound           INTEGER NOT NULL,
+    PRIMARY KEY (sender_id, epoch)
+) WITHOUT ROWID;
+
 -- Empty but for moments: what is put in and taken out leaves free pages in the file (see room.py).
 CREATE TABLE room (
     filling BLOB NOT NULL

@@ -1,0 +1,52 @@
+"""From settings to the options of protected packets; imported only where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from secrets import token_bytes
+
+from gateway.config.settings import ProtectionSettings, Settings
+from gateway.core.access.device_keys import DeviceKeys
+from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
+from gateway.core.protection.protection import ProtectionOptions
+from gateway.core.protection.schemes import NEEDS_PACKAGE
+from gateway.transports.places import sender_of
+
+SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
+PACKAGE = "cryptography"
+_NO_KEYS = DeviceKeys()
+
+
+def options(
+    settings: ProtectionSettings,
+    required: Sequence[bool],
+    device_keys: Callable[[], DeviceKeys] | None,
+    *,
+    is_state_whole: bool,
+) -> ProtectionOptions:
+    """`required`: by link. Schemes whose package is missing are left out: `missing_package`."""
+    schemes = {SCHEMES[each] for each in settings.schemes}
+    if find_spec(PACKAGE) is None:
+        schemes -= NEEDS_PACKAGE
+    return ProtectionOptions(
+        keys=device_keys or (lambda: _NO_KEYS),
+        random=token_bytes,
+        schemes=frozenset(schemes),
+        tag_bytes_min=settings.tag_bits_min // 8,
+        is_required=lambda link: 0 <= link < len(required) and required[link],
+        sender_of=sender_of,
+        is_state_whole=is_state_whole,
+    )
+
+
+def missing_package(settings: Settings) -> str | None:
+    """A sentence for the operator where the schemes that were asked for need what is not there."""
+    if find_spec(PACKAGE) is not None:
+        return None
+    if not any(SCHEMES[each] in NEEDS_PACKAGE for each in settings.protection.schemes):
+        return None
+    return (
+        "protection.schemes has AES-CCM, which needs the package cryptography: install "
+        "`tidegate[security]` (Debian: `apt install python3-cryptography`), or leave it out"
+    )

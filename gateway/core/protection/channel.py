@@ -1,0 +1,304 @@
+"""One end of what a device and a gateway send to each other under one key.
+
+An envelope has a series (2 bytes of the crypto material, beside the key epoch) and a counter. The
+other end takes it if it is of the series that it knows, and its counter new there. Everything else
+with a right tag may be a replay: nothing of it is done, and its sender is asked.
+
+Rule 1: a question has a token, drawn at random. Who answers with it has the key and is there now;
+        the series of the answer is the one that counts from then on, from this counter on.
+Rule 2: the one who asks says in which series to answer: the one after the last that it knows. So no
+        series that counts is one that was there before, also where a sender lost its memory, or got
+        an old one back.
+Rule 3: a sender takes another series when it is asked for what it sent last, and else for nothing:
+        questions that are sent again from a recording change nothing, and wear no flash.
+Rule 4: a head is never used twice with one key. The counter goes on after a restart where the last
+        block ended that was saved; a new series begins anywhere below 2^30; and the four random
+        bytes are drawn for each run. So even where all memory is lost, or comes back from a copy,
+        two heads are the same with a chance of 2^-32 at most, for two runs whose counters meet.
+Rule 5: series 0 is that of a sender without memory. It is taken by no one.
+
+Limits: QUESTIONS_PER_S_MAX questions and answers a second, so that recordings cost no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from hmac import compare_digest
+
+from gateway.core.protection import freshness
+from gateway.core.protection.envelope import RANDOM_BYTES, Envelope, head
+from gateway.core.protection.freshness import TOKEN_BYTES, Question
+from gateway.core.protection.replay_window import AHEAD_MAX, Age, ReplayWindow
+from gateway.core.protection.schemes import TO_DEVICE, TO_GATEWAY, Scheme, scheme_of
+
+NO_SERIES = 0
+SERIES_MAX = 0xFFFF
+COUNTER_MAX = 0xFFFF_FFFF
+BLOCK = 2 * AHEAD_MAX  # counters that a gateway saves at a time
+DEVICE_BLOCK = 1000  # less than AHEAD_MAX, so that a device may restart without a question
+RECENT = 8  # counters of a sender that a question may be about
+QUESTIONS_PER_S_MAX = 20
+_FIRST_BITS = 30
+_MATERIAL_BYTES = 4
+
+Random = Callable[[int], bytes]
+
+
+class Verdict(Enum):
+    FRESH = "fresh"
+    FORGED = "forged"
+    REPLAYED = "replayed"
+    UNFRESH = "unfresh"  # right, and perhaps a replay: its sender is asked
+
+
+@dataclass(slots=True)
+class Memory:
+    """What outlasts a restart: from `next_counter` on none was used in `series`, and up to `bound`
+    none is taken in `received_series`.
+    """
+
+    series: int = NO_SERIES
+    next_counter: int = 0
+    received_series: int = NO_SERIES
+    bound: int = 0
+
+
+@dataclass(slots=True)
+class Opened:
+    """`packet`: empty where there was none, or it is not to be looked at. `reply`: an envelope that
+    is to go back at once, if any.
+    """
+
+    verdict: Verdict
+    packet: bytes = b""
+    reply: bytes = b""
+
+
+class Channel:
+    """`has_changed`: what is in `memory` is other than when this was set to False last."""
+
+    def __init__(
+        self,
+        *,
+        sender_id: bytes,
+        secret: bytes,
+        epoch: int,
+        random: Random,
+        memory: Memory | None = None,
+        is_device: bool = False,
+        scheme: int = 0,
+        tag_bytes: int = 16,
+    ) -> None:
+        """`random`: so many random bytes. `is_device`: of the two ends this is the device's, which
+        sends again what was refused; a gateway leaves that to its timers. `scheme` and `tag_bytes`:
+        in which to send; a gateway sends as its device does.
+        """
+        self.secret = secret
+        self.has_changed = False
+        self._sender_id = sender_id
+        self._epoch = epoch
+        self._random = random
+        self._run = random(RANDOM_BYTES)
+        self._is_device = is_device
+        self._sending, self._receiving = TO_DEVICE, TO_GATEWAY
+        if is_device:
+            self._sending, self._receiving = TO_GATEWAY, TO_DEVICE
+        self._sent_by = (scheme, tag_bytes)
+        self._schemes: dict[tuple[bytes, int, int], Scheme] = {}
+        memory = memory or Memory()
+        self._series = memory.series
+        self._next = self._top = memory.next_counter
+        self._first = memory.next_counter  # of this run, in this series
+        self._last_packet = b""
+        self._received_series = memory.received_series
+        # A device saves nothing of what it has received, and takes a gateway's blocks as they come.
+        self._ahead_max = COUNTER_MAX if is_device else AHEAD_MAX
+        self._block, self._margin = (DEVICE_BLOCK, 1) if is_device else (BLOCK, AHEAD_MAX)
+        self._window = ReplayWindow(memory.bound, self._ahead_max)
+        self._bound = memory.bound
+        self._asked = b""  # a token, until it is answered
+        self._new_series = NO_SERIES  # in which the answer is to be
+        self._takes_any = False  # series, in the answer
+        self._second = -1
+        self._questions = 0
+        if self._series == NO_SERIES:
+            self._begin_series(NO_SERIES)
+
+    def __repr__(self) -> str:
+        return f"Channel({self._sender_id.hex()}, {self._epoch})"
+
+    # Memory
+
+    def memory(self) -> Memory:
+        """To be saved while this runs."""
+        if self._is_device:  # it asks after a restart
+            return _memory(self._series, self._top, NO_SERIES, 0)
+        return _memory(self._series, self._top, self._received_series, self._bound)
+
+    def memory_at_end(self) -> Memory:
+        """To be saved when nothing is sent or received any more."""
+        return _memory(self._series, self._next, self._received_series, self._window.highest)
+
+    def reserve(self) -> None:
+        """After a restart, before anything is sent or received."""
+        if self._series != NO_SERIES:
+            self._top = self._next + self._block
+        if self._received_series != NO_SERIES:
+            self._bound = self._window.highest + BLOCK
+        self.has_changed = True
+
+    # Sending
+
+    def seal(self, packet: bytes) -> bytes:
+        """In an envelope. Raises ValueError for one that is too long."""
+        self._last_packet = packet
+        if self._is_device and self._received_series == NO_SERIES:
+            return self._seal(freshness.written(self._question(None), b"", packet))
+        return self._seal(packet)
+
+    def _seal(self, content: bytes) -> bytes:
+        scheme, tag_bytes = self._sent_by
+        counter = self._take_counter()
+        material = self._epoch.to_bytes(2, "big") + self._series.to_bytes(2, "big")
+        before = head(
+            scheme,
+            tag_bytes,
+            self._sender_id,
+            self._run,
+            material,
+            counter.to_bytes(4, "big"),
+            len(content),
+        )
+        return before + self._scheme(self._sending, scheme, tag_bytes).seal(before, content)
+
+    def _take_counter(self) -> int:
+        if self._next > COUNTER_MAX:
+            self._begin_series(NO_SERIES)  # the other end asks then, and says in which to go on
+        counter = self._next
+        self._next += 1
+        if self._series != NO_SERIES and self._next > self._top - self._margin:
+            self._top = self._next + self._block
+            self.has_changed = True
+        return counter
+
+    def _begin_series(self, series: int) -> None:
+        drawn = int.from_bytes(self._random(4), "big") & (1 << _FIRST_BITS) - 1
+        self._series = series
+        self._first = self._next = drawn + 1
+        self._top = self._next + self._block if series != NO_SERIES else self._next
+        self.has_changed = True
+
+    # Receiving
+
+    def open(self, envelope: Envelope, now: float) -> Opened:
+        """Of this sender and key epoch, with a material and a counter of 4 bytes each. `now` in
+        seconds. Raises MalformedFrame for what has a right tag and is nothing that is known.
+        """
+        assert envelope.counter is not None
+        assert len(envelope.material) == _MATERIAL_BYTES
+        by = (envelope.scheme, envelope.tag_bytes)
+        content = self._scheme(self._receiving, *by).open(envelope.head, envelope.sealed)
+        if content is None:
+            return Opened(Verdict.FORGED)
+        talk = freshness.read(content)
+        series, counter = int.from_bytes(envelope.material[2:], "big"), envelope.counter
+        age = self._age(series, counter, talk.answer)
+        if age is Age.SEEN:
+            return Opened(Verdict.REPLAYED)
+        own = Question(b"", series, counter) if age is Age.OLD else None
+        before = self._sent_by
+        if not self._is_device:
+            self._sent_by = by
+        reply = self._reply(talk.question, own, now)
+        if age is Age.OLD:
+            self._sent_by = before
+            return Opened(Verdict.UNFRESH, b"", reply)
+        return Opened(Verdict.FRESH, talk.packet, reply)
+
+    def _age(self, series: int, counter: int, answer: bytes) -> Age:
+        """Commits what is new: its tag was right."""
+        if series == NO_SERIES:
+            return Age.OLD
+        is_answer = answer and self._asked and compare_digest(answer, self._asked)
+        if is_answer and (self._takes_any or series == self._new_series):
+            self._asked = b""
+            self._received_series = series
+            self._window = ReplayWindow(counter, self._ahead_max, is_seen=True)
+            self._extend()
+            return Age.NEW
+        if series != self._received_series:
+            return Age.OLD
+        age = self._window.judge(counter)
+        if age is Age.NEW:
+            self._window.commit(counter)
+            if counter > self._bound - AHEAD_MAX:
+                self._extend()
+        return age
+
+    def _extend(self) -> None:
+        self._bound = self._window.highest + BLOCK
+        self.has_changed = True
+
+    # Questions
+
+    def _reply(self, asked: Question | None, refused: Question | None, now: float) -> bytes:
+        """What goes back at once: the answer to a question, and one of our own."""
+        answer, packet = b"", b""
+        if asked is not None and self._is_to_answer(asked):
+            is_about_last = asked.series == self._series and asked.counter == self._next - 1
+            if asked.new_series not in (NO_SERIES, self._series):
+                is_unknown = self._series == NO_SERIES
+                if is_unknown or (asked.series == self._series and asked.counter):
+                    self._begin_series(asked.new_series)
+            answer = asked.token
+            packet = self._last_packet if is_about_last and self._is_device else b""
+        question = self._question(refused) if refused is not None else None
+        if (question is None and not answer) or not self._may_talk(now):
+            return b""
+        return self._seal(freshness.written(question, answer, packet))
+
+    def _is_to_answer(self, asked: Question) -> bool:
+        """Whether it is about nothing, or about what was sent just now."""
+        if not asked.counter:
+            return True
+        first = max(self._first, self._next - RECENT)
+        return asked.series == self._series and first <= asked.counter < self._next
+
+    def _question(self, refused: Question | None) -> Question:
+        """The same until it is answered, but for what it is about."""
+        known = self._received_series
+        if not self._asked:
+            self._asked = self._random(TOKEN_BYTES)
+            drawn = int.from_bytes(self._random(2), "big") % SERIES_MAX
+            self._new_series = 1 + (drawn if known == NO_SERIES else known % SERIES_MAX)
+            # Nothing is known of the gateway: the series that it has, if it has one, will do.
+            self._takes_any = self._is_device and known == NO_SERIES
+        if self._takes_any or refused is None:
+            return Question(self._asked, new_series=self._new_series)
+        return Question(self._asked, refused.series, refused.counter, self._new_series)
+
+    def _may_talk(self, now: float) -> bool:
+        second = int(now)
+        if second != self._second:
+            self._second, self._questions = second, 0
+        self._questions += 1
+        return self._questions <= QUESTIONS_PER_S_MAX
+
+    def _scheme(self, direction: bytes, scheme: int, tag_bytes: int) -> Scheme:
+        """At most as many as there are schemes and tag lengths."""
+        key = (direction, scheme, tag_bytes)
+        found = self._schemes.get(key)
+        if found is None:
+            found = self._schemes[key] = scheme_of(
+                scheme, tag_bytes, self.secret, direction, self._epoch, self._sender_id
+            )
+        return found
+
+
+def _memory(series: int, next_counter: int, received_series: int, bound: int) -> Memory:
+    """At the end of all counters the next run begins another series."""
+    if next_counter > COUNTER_MAX:
+        series, next_counter = NO_SERIES, 0
+    return Memory(series, next_counter, received_series, min(bound, COUNTER_MAX))

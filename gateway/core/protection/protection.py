@@ -1,0 +1,265 @@
+"""All protected devices of a gateway: which channel an envelope is for, and what it costs to ask.
+
+Rule 1: a protected peer is an address of its own, behind that of its transport or of the node that
+        it is: plain and protected packets from one place are of two peers.
+Rule 2: what a key is not known for takes no memory. There is one channel for each key, and it is
+        made when the first right envelope comes, or is to be sent.
+Rule 3: who is no client yet shares what there is for those whose tags turn out wrong, so that a
+        flood of forged envelopes leaves the time to serve those that are.
+Rule 4: where packets must be protected, plain ones are dropped, but for SEARCHGW, and for the
+        encapsulation of a forwarder, in which the envelope is.
+
+Limits: as many channels as keys. Of forged envelopes as many a second as CONNECTs of unknown peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from gateway.core.access.device_keys import DeviceKey, DeviceKeys
+from gateway.core.addresses import protected_address, unprotected
+from gateway.core.clients.token_bucket import TokenBucket
+from gateway.core.drop_reasons import Reason
+from gateway.core.protection.channel import Channel, Memory, Random, Verdict
+from gateway.core.protection.envelope import (
+    AES_CCM_64,
+    AES_CCM_128,
+    HMAC_SHA256,
+    Envelope,
+    is_envelope,
+    parse,
+)
+from gateway.core.state_records import Change, ProtectionDeleted, ProtectionRecord
+from gateway.frames import Forwarded, MalformedFrame, SearchGw, kind_of
+
+SCHEMES = frozenset({HMAC_SHA256, AES_CCM_64, AES_CCM_128})
+_VERDICTS = {
+    Verdict.FORGED: Reason.FORGED,
+    Verdict.REPLAYED: Reason.REPLAYED,
+    Verdict.UNFRESH: Reason.UNFRESH,
+}
+
+
+def no_link(_link: int) -> bool:
+    return False
+
+
+def sender_of(_link: int, address: bytes) -> bytes:
+    """Where no other address ends like that of a protected peer, as in tests."""
+    return unprotected(address, 0)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionOptions:
+    """`random`: so many random bytes. `is_required`: on this link. `sender_of`: the sender id of a
+    protected peer, by link and address; empty for others. `is_state_whole`: whether no row of the
+    former run may be missing or an older one, as after a restore.
+    """
+
+    keys: Callable[[], DeviceKeys]
+    random: Random
+    schemes: Collection[int] = SCHEMES
+    tag_bytes_min: int = 8
+    is_required: Callable[[int], bool] = no_link
+    sender_of: Callable[[int, bytes], bytes] = sender_of
+    is_state_whole: bool = True
+
+
+@dataclass(slots=True)
+class Received:
+    """`address`: that of the protected peer. `packet`: empty if there is none to look at."""
+
+    address: bytes
+    packet: bytes = b""
+    reply: bytes = b""
+    dropped: Reason | None = None
+    detail: str = ""
+
+
+class Protection:
+    def __init__(
+        self, options: ProtectionOptions, forged_per_s_max: int, forged_at_once_max: int
+    ) -> None:
+        self._options = options
+        self._keys = DeviceKeys()
+        self._channels: dict[tuple[bytes, int], Channel] = {}
+        self._memories: dict[tuple[bytes, int], Memory] = {}  # of the former run
+        self._epochs: dict[bytes, int] = {}  # in which a sender was heard last
+        self._changes: list[ProtectionDeleted] = []
+        self._changed: dict[tuple[bytes, int], Channel] = {}
+        self._forged = TokenBucket(forged_per_s_max, forged_at_once_max)
+
+    # After a restart
+
+    def restore(self, records: Iterable[ProtectionRecord]) -> list[Change]:
+        """Returns what is to be saved before anything is sent or received."""
+        changes: list[Change] = []
+        for each in records:
+            key = (each.sender_id, each.epoch)
+            if not self._options.is_state_whole:
+                changes.append(ProtectionDeleted(*key))
+                continue
+            self._memories[key] = Memory(
+                each.series, each.next_counter, each.received_series, each.bound
+            )
+        for sender_id, epoch in list(self._memories):
+            found = next((one for one in self._known(sender_id) if one.epoch == epoch), None)
+            if found is not None:
+                self._channel(found).reserve()
+                self._note_change(found)
+                self._epochs[sender_id] = max(epoch, self._epochs.get(sender_id, 0))
+        return changes + self.take_changes()
+
+    def at_end(self) -> list[Change]:
+        """What is to be saved when nothing more is sent or received."""
+        return [
+            _record(*key, channel.memory_at_end())
+            for key, channel in self._channels.items()
+            if channel.memory() != Memory()
+        ]
+
+    # From sensors
+
+    def is_envelope(self, datagram: bytes) -> bool:
+        return is_envelope(datagram)
+
+    def refuses_plain(self, link: int, datagram: bytes) -> bool:
+        if not self._options.is_required(link):
+            return False
+        return kind_of(datagram) not in (Forwarded.KIND, SearchGw.KIND)
+
+    def sender_of(self, link: int, address: bytes) -> bytes:
+        return self._options.sender_of(link, address)
+
+    def open(
+        self, address: bytes, datagram: bytes, members: Collection[bytes], now: float
+    ) -> Received:
+        """`datagram`: what `is_envelope`. `members`: addresses on its link that clients have."""
+        try:
+            envelope = parse(datagram)
+        except MalformedFrame as error:
+            return Received(address, dropped=Reason.MALFORMED, detail=str(error))
+        peer = protected_address(address, envelope.sender_id)
+        name = envelope.sender_id.hex()
+        problem = self._unsupported(envelope)
+        if problem:
+            return Received(peer, dropped=Reason.NOT_SUPPORTED, detail=f"sender {name}: {problem}")
+        epoch = int.from_bytes(envelope.material[:2], "big")
+        key = next((each for each in self._known(envelope.sender_id) if each.epoch == epoch), None)
+        if key is None:
+            detail = f"sender {name}, key epoch {epoch}"
+            return Received(peer, dropped=Reason.UNKNOWN_SENDER, detail=detail)
+        is_member = peer in members
+        if not is_member and not self._forged.has(now):
+            detail = "envelopes of unknown peers, after too many forged ones"
+            return Received(peer, dropped=Reason.TOO_MANY_PACKETS, detail=detail)
+        try:
+            opened = self._channel(key).open(envelope, now)
+            self._note_change(key)
+            if is_envelope(opened.packet) or _is_forwarded(opened.packet):
+                raise MalformedFrame("an encapsulation inside of an envelope")
+        except MalformedFrame as error:
+            return Received(peer, dropped=Reason.MALFORMED, detail=f"sender {name}: {error}")
+        if opened.verdict is Verdict.FRESH:
+            self._epochs[envelope.sender_id] = epoch
+            return Received(peer, opened.packet, opened.reply)
+        if opened.verdict is Verdict.FORGED and not is_member:
+            self._forged.take(now)
+        return Received(
+            peer, b"", opened.reply, _VERDICTS[opened.verdict], f"sender {name}, key epoch {epoch}"
+        )
+
+    # To sensors
+
+    def seal(self, peer: bytes, datagram: bytes) -> tuple[bytes, bytes] | None:
+        """For the address of a protected peer: where to send it, and in its envelope. None for one
+        whose key is there no more.
+        """
+        address, sender_id = unprotected(peer, 0)
+        keys = self._known(sender_id)
+        if not keys:
+            return None
+        epoch = self._epochs.get(sender_id)
+        key = next((each for each in keys if each.epoch == epoch), keys[0])
+        sealed = self._channel(key).seal(datagram)
+        self._note_change(key)
+        return address, sealed
+
+    # For the state
+
+    def take_changes(self) -> list[Change]:
+        """What is to be saved since the last time; mostly nothing."""
+        if not self._changed and not self._changes:
+            return []
+        changes: list[Change] = [*self._changes]
+        changes += [_record(*key, each.memory()) for key, each in self._changed.items()]
+        self._changes, self._changed = [], {}
+        return changes
+
+    def _note_change(self, key: DeviceKey) -> None:
+        channel = self._channel(key)
+        if channel.has_changed:
+            channel.has_changed = False
+            self._changed[key.sender_id, key.epoch] = channel
+
+    # Keys
+
+    def _unsupported(self, envelope: Envelope) -> str:
+        options = self._options
+        if envelope.scheme not in options.schemes:
+            return f"scheme 0x{envelope.scheme:02x}"
+        if envelope.tag_bytes < options.tag_bytes_min:
+            return f"a tag of {8 * envelope.tag_bytes} bits"
+        if envelope.counter is None or len(envelope.material) != 4:
+            return "without a material and a counter of 4 bytes each"
+        return ""
+
+    def _known(self, sender_id: bytes) -> tuple[DeviceKey, ...]:
+        keys = self._options.keys()
+        if keys is not self._keys:
+            self._use(keys)
+        return keys.of_sender(sender_id)
+
+    def _use(self, keys: DeviceKeys) -> None:
+        """Other keys than before: what was of a key that is no more is forgotten."""
+        self._keys = keys
+        for sender_id, epoch in {**self._memories, **self._channels}:
+            secrets = {each.epoch: each.secret for each in keys.of_sender(sender_id)}
+            channel = self._channels.get((sender_id, epoch))
+            if epoch in secrets and (channel is None or channel.secret == secrets[epoch]):
+                continue
+            self._channels.pop((sender_id, epoch), None)
+            self._memories.pop((sender_id, epoch), None)
+            self._changed.pop((sender_id, epoch), None)
+            self._epochs.pop(sender_id, None)
+            self._changes.append(ProtectionDeleted(sender_id, epoch))
+
+    def _channel(self, key: DeviceKey) -> Channel:
+        found = self._channels.get((key.sender_id, key.epoch))
+        if found is None:
+            found = self._channels[key.sender_id, key.epoch] = Channel(
+                sender_id=key.sender_id,
+                secret=key.secret,
+                epoch=key.epoch,
+                random=self._options.random,
+                memory=self._memories.pop((key.sender_id, key.epoch), None),
+            )
+            found.has_changed = False
+        return found
+
+
+def _is_forwarded(packet: bytes) -> bool:
+    kind = packet[3:4] if packet[:1] == b"\x01" else packet[1:2]
+    return kind == bytes((Forwarded.KIND,))
+
+
+def _record(sender_id: bytes, epoch: int, memory: Memory) -> ProtectionRecord:
+    return ProtectionRecord(
+        sender_id=sender_id,
+        epoch=epoch,
+        series=memory.series,
+        next_counter=memory.next_counter,
+        received_series=memory.received_series,
+        bound=memory.bound,
+    )
