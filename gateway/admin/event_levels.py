@@ -118,7 +118,7 @@ DROPPED: dict[Reason, EventLevel] = {
     ),
     Reason.REPLAYED: EventLevel(INFO, "a network that doubles packets does that as well"),
     Reason.UNFRESH: EventLevel(INFO, "it may be a replay: its sender is asked, and sends it again"),
-    Reason.UNKNOWN_SENDER: EventLevel(WARNING, "see `tidegate keys` for those that are known"),
+    Reason.UNKNOWN_SENDER: EventLevel(WARNING, "`tidegate keys list` shows those that are known"),
     Reason.UNPROTECTED: EventLevel(
         WARNING, "give the sensor a key, or see `security` of its link and [protection]"
     ),

@@ -11,6 +11,7 @@ from gateway.core.access.device_keys import DeviceKeys
 from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
 from gateway.core.protection.protection import ProtectionOptions
 from gateway.core.protection.schemes import NEEDS_PACKAGE
+from gateway.host.installation import Installation
 from gateway.transports.places import sender_of
 
 SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
@@ -47,6 +48,6 @@ def missing_package(settings: Settings) -> str | None:
     if not any(SCHEMES[each] in NEEDS_PACKAGE for each in settings.protection.schemes):
         return None
     return (
-        "protection.schemes has AES-CCM, which needs the package cryptography: install "
-        "`tidegate[security]` (Debian: `apt install python3-cryptography`), or leave it out"
+        "protection.schemes has AES-CCM, which needs the package cryptography: leave it out, or "
+        f"install it with:  {Installation.this().adding('security')}"
     )

@@ -21,6 +21,7 @@ from gateway.frames import (
     Pingresp,
     Puback,
     Publish,
+    ReturnCode,
     SearchGw,
     Suback,
     Subscribe,
@@ -108,7 +109,7 @@ def test_a_sleeper_wakes_at_another_address_by_its_own_sender_alone() -> None:
 
 def test_where_packets_must_be_protected_plain_ones_are_dropped() -> None:
     bench = ProtectedBench("tank", is_required=lambda link: link == 0)
-    assert bench.say(b"other", Connect(b"other", 60)) == []
+    assert bench.say(b"other", Connect(b"other", 60)) == [Connack(ReturnCode.NOT_SUPPORTED)]
     assert reasons(bench) == [Reason.UNPROTECTED]
     bench.say(b"other", SearchGw(0))
     bench.told(Dropped)

@@ -86,7 +86,14 @@ def test_the_names_are_those_of_the_configuration() -> None:
     upstream = Settings().upstream
     every = {key: Path("/x") for key in ("password_file", "ca_file", "cert_file", "key_file")}
     settings = replace(Settings(), upstream=replace(upstream, **every))  # type: ignore[arg-type]
-    settings = replace(settings, admin=replace(settings.admin, password_file=Path("/x")))
+    page = {key: Path("/x") for key in ("password_file", "certificate", "key")}
+    dtls = {key: Path("/x") for key in ("certificate", "key", "ca", "crl")}
+    settings = replace(
+        settings,
+        admin=replace(settings.admin, **page),  # type: ignore[arg-type]
+        dtls=replace(settings.dtls, **dtls),  # type: ignore[arg-type]
+        security=replace(settings.security, keys_file=Path("/x")),
+    )
     assert tuple(named_files(settings)) == FILE_KEYS
 
 

@@ -22,6 +22,8 @@ from gateway.core.state_records import (
     PacketsDeleted,
     PermitDeleted,
     PermitRecord,
+    ProtectionDeleted,
+    ProtectionRecord,
     RetainedDeleted,
     RetainedRecord,
     SessionDeleted,
@@ -102,6 +104,7 @@ MODE = RetainedRecord(
 )
 
 # Every kind of row, every field another value than its default.
+PROTECTION = ProtectionRecord(b"\x00\xfftank01", 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFF, 0xFFFFFFFF)
 EVERY_ROW: list[Change] = [
     FULL_SESSION,
     session(BOB),
@@ -114,6 +117,7 @@ EVERY_ROW: list[Change] = [
     DUE_WILL,
     PermitRecord(ANN),
     WaitingRecord(BOB),
+    PROTECTION,
     ASIDE,
 ]
 EVERYTHING = StateRecords(
@@ -132,6 +136,7 @@ EVERYTHING = StateRecords(
     due_wills=[DUE_WILL],
     permits=[ANN],
     waiting=[BOB],
+    protection=[PROTECTION],
     aside=[ASIDE],
     run_ms=1 << 40,  # the latest of which there is a trace
 )
@@ -140,7 +145,7 @@ EVERYTHING = StateRecords(
 ROWS_BEFORE: list[Change] = [
     replace(row, expiry=None) if isinstance(row, MessageRecord | RetainedRecord) else row
     for row in EVERY_ROW
-    if not isinstance(row, AsideRecord | WaitingRecord)
+    if not isinstance(row, AsideRecord | WaitingRecord | ProtectionRecord)
 ]
 EVERYTHING_BEFORE = replace(
     EVERYTHING,
@@ -150,6 +155,7 @@ EVERYTHING_BEFORE = replace(
     ],
     retained=[replace(each, expiry=None) for each in EVERYTHING.retained],
     waiting=[],
+    protection=[],
     aside=[],
     run_ms=0,
 )
@@ -164,6 +170,7 @@ _GONE: dict[type, type] = {
     DueWillDeleted: DueWillRecord,
     PermitDeleted: PermitRecord,
     WaitingDeleted: WaitingRecord,
+    ProtectionDeleted: ProtectionRecord,
     AsideDeleted: AsideRecord,
 }
 
@@ -188,6 +195,7 @@ def apply(rows: Rows, change: Change) -> None:
             | DueWillDeleted()
             | PermitDeleted()
             | WaitingDeleted()
+            | ProtectionDeleted()
             | AsideDeleted()
         ):
             rows.pop((None, _GONE[type(change)], *astuple(change)), None)
@@ -216,6 +224,8 @@ def _key(change: Change) -> tuple[object, ...]:
             return (client_id, SubscriptionRecord, name)
         case MessageRecord(client_id, position):
             return (client_id, MessageRecord, position)
+        case ProtectionRecord(sender_id, epoch):
+            return (None, ProtectionRecord, sender_id, epoch)
     return (None, type(change), getattr(change, _NAMED_BY[type(change)]))
 
 
@@ -226,6 +236,7 @@ def rows_of(state: StateRecords) -> Rows:
         *state.due_wills,
         *map(PermitRecord, state.permits),
         *map(WaitingRecord, state.waiting),
+        *state.protection,
     ]
     changes += state.aside
     for client in state.clients:

@@ -23,6 +23,7 @@ from gateway.core.state_records import (
     PacketRecord,
     PacketsDeleted,
     PermitDeleted,
+    ProtectionDeleted,
     RetainedDeleted,
     SessionDeleted,
     StateRecords,
@@ -39,6 +40,7 @@ from tests.storage.state.examples import (
     FULL_SESSION,
     LINKS,
     NOTHING,
+    PROTECTION,
     Rows,
     apply,
     message,
@@ -92,6 +94,7 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
             DueWillDeleted(ANN),
             PermitDeleted(ANN),
             WaitingDeleted(BOB),
+            ProtectionDeleted(PROTECTION.sender_id, PROTECTION.epoch),
             AsideDeleted(3),
         ]
     )

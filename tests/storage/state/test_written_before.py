@@ -13,7 +13,7 @@ from tests.storage.state.examples import EVERYTHING_BEFORE, LINKS, ROWS_BEFORE
 from tests.support.written_before import written_before
 
 EPOCH = 41
-ADDED = ("aside", "message_expiries", "retained_expiries", "waiting")
+ADDED = ("aside", "message_expiries", "retained_expiries", "waiting", "protection")
 PRAGMAS = ("user_version", "application_id", "page_size", "journal_mode", "encoding", "auto_vacuum")
 
 
