@@ -52,11 +52,11 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(place: Path, size_bytes: int, *, for_sqlite: bool = False) -> Iterator[SmallDisk]:
+def small_disk(place: Path, size_bytes: int, *, is_resolved: bool = False) -> Iterator[SmallDisk]:
     """Mounted at `place`, a folder.
 
-    `for_sqlite`: this process opens databases there. It would follow the links of /proc by their
-    names, and so miss a disk that is in a namespace.
+    `is_resolved`: this process opens databases or tables there. SQLite and Delta follow the links
+    of /proc by their names, and so miss a disk that is in a namespace.
     """
     mounting = subprocess.run(
         ["mount", *_options(place, size_bytes)], capture_output=True, text=True, check=False
@@ -66,8 +66,8 @@ def small_disk(place: Path, size_bytes: int, *, for_sqlite: bool = False) -> Ite
             yield SmallDisk(place, ())
         finally:
             subprocess.run(["umount", "--lazy", str(place)], check=True)
-    elif for_sqlite:
-        raise NoSmallDiskError("tests of a full disk mount a tmpfs for databases: run them as root")
+    elif is_resolved:
+        raise NoSmallDiskError("tests of a full disk mount a tmpfs for databases and tables: run them as root")
     else:
         with disk_in_a_namespace(place, size_bytes, mounting.stderr) as disk:
             yield disk

@@ -162,7 +162,7 @@ def test_a_lost_segment_is_one_line(spark: SparkSession, lake: Path) -> None:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     (tmp_path / "disk").mkdir()
-    with small_disk(tmp_path / "disk", 8 << 20) as mounted:
+    with small_disk(tmp_path / "disk", 8 << 20, is_resolved=True) as mounted:
         yield mounted
 
 

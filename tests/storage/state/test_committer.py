@@ -198,7 +198,7 @@ def test_a_stop_ends_whatever_was_wrong_with_the_last_change(tmp_path: Path) -> 
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     place = tmp_path / "disk"
     place.mkdir()
-    with small_disk(place, 2 << 20, for_sqlite=True) as mounted:
+    with small_disk(place, 2 << 20, is_resolved=True) as mounted:
         yield mounted
 
 

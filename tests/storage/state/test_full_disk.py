@@ -32,7 +32,7 @@ OUTBOX_MESSAGES_MAX = 1000
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     place = tmp_path / "disk"
     place.mkdir()
-    with small_disk(place, 2 << 20, for_sqlite=True) as mounted:
+    with small_disk(place, 2 << 20, is_resolved=True) as mounted:
         yield mounted
 
 
