@@ -229,6 +229,8 @@ class Reloading:
         if after.credentials.keys_digest != before.credentials.keys_digest:
             keys = after.credentials.keys
             log.info("reload: %d devices have keys", 0 if keys is None else len(keys))
+            if before.credentials.keys is None:
+                log.warning("reload: these are the first: protected packets wait for a restart")
         if not after.credentials.is_same_but_for_keys(before.credentials):
             log.info("reload: passwords or certificates are others now")
         self.apply(before, current)
