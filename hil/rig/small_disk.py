@@ -67,7 +67,7 @@ def small_disk(place: Path, size_bytes: int, *, is_resolved: bool = False) -> It
         finally:
             subprocess.run(["umount", "--lazy", str(place)], check=True)
     elif is_resolved:
-        raise NoSmallDiskError("tests of a full disk mount a tmpfs for databases and tables: run them as root")
+        raise NoSmallDiskError("tests of a full disk mount a tmpfs for this: run them as root")
     else:
         with disk_in_a_namespace(place, size_bytes, mounting.stderr) as disk:
             yield disk
