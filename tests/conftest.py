@@ -13,6 +13,7 @@ The machines that run these tests are shared, and a Raspberry Pi is twenty times
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 import threading
@@ -93,12 +94,20 @@ if _IS_COMPILED and (_form := compiled.use(os.environ)) is not compiled.Form.COM
     raise pytest.UsageError(_form.value)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "run the files, and the tests of each, in an order drawn from this number"
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=text)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _IS_COMPILED:
         plain = [item for item in items if item.get_closest_marker("plain")]
         config.hook.pytest_deselected(items=plain)
         items[:] = [item for item in items if item not in plain]
     items.sort(key=_turn)
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        _shuffle(items, seed)
     for item in items:
         path = item.path.relative_to(_HERE).as_posix()
         if not path.startswith(MEASURED) or path in MEASURED_BY_OTHERS:
@@ -113,6 +122,13 @@ def _turn(item: pytest.Item) -> int:
     if path.startswith(QUICK):
         return len(LONG) + 1
     return next((turn for turn, name in enumerate(LONG) if path.startswith(name)), len(LONG))
+
+
+def _shuffle(items: list[pytest.Item], seed: int) -> None:
+    dice = random.Random(seed)
+    turns = {path: dice.random() for path in dict.fromkeys(item.path for item in items)}
+    drawn = [(turns[item.path], dice.random(), item) for item in items]
+    items[:] = [item for _, _, item in sorted(drawn, key=lambda each: each[:2])]
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
