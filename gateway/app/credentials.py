@@ -184,7 +184,7 @@ def _device_keys(path: Path) -> tuple[ValidKeys | None, bytes]:
     opening(path)
     try:
         path.lstat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # of the folder others say more
         if credential_of(path) is None:
             return None, b""  # no device has a key yet
     except OSError as error:

@@ -228,7 +228,7 @@ class Acceptor:
         takes_over = peer == session.peer or self._access.is_proven(client_id, peer)
         if frame.clean_session and not session.is_blank:
             ended, session = self._begin_anew(session, contest, takes_over=takes_over)
-        elif not takes_over and not session.is_newcomer and self.contests.may_begin(session, peer):
+        elif not takes_over and not session.is_newcomer and self.contests.may_begin(session):
             ended, session = self._continue(session, latest, contest)
         outputs = [*ended, *session.connect(frame, peer, now)]
         self._client_table.enter(session)

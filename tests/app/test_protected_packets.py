@@ -64,6 +64,6 @@ def test_a_scheme_whose_package_is_missing_is_named(monkeypatch: pytest.MonkeyPa
     found = options_of(Settings())
     assert found is not None
     assert found.schemes == {HMAC_SHA256}
-    assert "tidegate[security]" in str(missing_package(Settings()))
+    assert "pip install 'cryptography>=42" in str(missing_package(Settings()))
     hmac_alone = ProtectionSettings(schemes=("hmac-sha256",))
     assert missing_package(Settings(protection=hmac_alone)) is None

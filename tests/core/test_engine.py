@@ -399,3 +399,8 @@ def test_progress_is_an_acknowledgement_of_the_broker_on_this_connection() -> No
     bench.lose_broker()
     bench.connect_broker()
     assert not bench.engine.has_progressed
+
+
+def test_without_keys_no_counter_is_saved() -> None:
+    engine = Bench().engine
+    assert engine.protection_changes() == engine.protection_changes(is_end=True) == []

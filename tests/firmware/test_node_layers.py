@@ -30,6 +30,7 @@ FOR_TYPES = {"typing", "collections.abc"}
 
 APPLICATION = REPOSITORY / "firmware"
 TIMELESS = {
+    "protect.py",
     "clock.py",
     "given.py",
     "kept.py",

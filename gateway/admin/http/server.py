@@ -7,6 +7,7 @@ is set.
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import aclosing
 from http import HTTPStatus
@@ -51,6 +52,8 @@ from gateway.transports.tls import PageTls
 
 __all__ = ["AdminError", "AdminServer"]
 
+log = logging.getLogger("tidegate")
+
 CONFIGURATION_SCHEMA = "tidegate.configuration/1"
 
 
@@ -86,10 +89,16 @@ class AdminServer:
         self._local = sources.socket
 
     async def start(self) -> None:
-        """Listens; raises AdminError with a sentence for the operator."""
+        """Listens; raises AdminError with a sentence for the operator. Sensors are served without
+        the socket as well, as where a card has died that its file would be on.
+        """
         self.listening_on = await self._connections.start(*self.listening_on)
-        if self._local is not None:
+        if self._local is None:
+            return
+        try:
             await self._connections.start_local(self._local)
+        except AdminError as error:
+            log.warning("%s", error)
 
     async def stop(self) -> None:
         await self._connections.stop()

@@ -166,7 +166,7 @@ export class Devices {
 
   // Built again only when another one waits, so that a button stays where the finger is.
   #showWaiting(clients) {
-    const shown = JSON.stringify([clients, current().signed_in]);
+    const shown = JSON.stringify([clients, mayAct()]);
     if (shown === this.waitingShown) return;
     this.waitingShown = shown;
     this.waiting.hidden = clients.length === 0;
@@ -175,7 +175,7 @@ export class Devices {
 
   #waiter(id) {
     const answer = (name, text) => el("button", { type: "button", text, "aria-label": `${text} ${id}`, on: { click: () => this.#answer(name, id, text) } });
-    const buttons = current().signed_in ? [answer("join_approve", "Approve"), answer("join_reject", "Reject")] : [];
+    const buttons = mayAct() ? [answer("join_approve", "Approve"), answer("join_reject", "Reject")] : [];
     return el("li", { class: "row" }, el("span", { text: id }), buttons);
   }
 

@@ -112,12 +112,10 @@ class Contests:
         """The former session whose client has this address."""
         return self._by_former.get(peer)
 
-    def may_begin(self, former: Session, peer: Peer) -> bool:
+    def may_begin(self, former: Session) -> bool:
         """Whether the client would lose something if it were not there: a session that is away and
         has nothing is where it is said to be.
         """
-        if peer == former.peer:
-            return False
         is_empty = not former.filters and not former.outbound.waiting and former.will is None
         return former.state not in ABSENT or not is_empty
 

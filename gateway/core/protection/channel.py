@@ -143,8 +143,7 @@ class Channel:
 
     def reserve(self) -> None:
         """After a restart, before anything is sent or received."""
-        if self._series != NO_SERIES:
-            self._top = self._next + self._block
+        self._top = self._next + self._block
         if self._received_series != NO_SERIES:
             self._bound = self._window.highest + BLOCK
         self.has_changed = True

@@ -129,9 +129,6 @@ class Protection:
             return False
         return kind_of(datagram) not in (Forwarded.KIND, SearchGw.KIND)
 
-    def sender_of(self, link: int, address: bytes) -> bytes:
-        return self._options.sender_of(link, address)
-
     def open(
         self, address: bytes, datagram: bytes, members: Collection[bytes], now: float
     ) -> Received:

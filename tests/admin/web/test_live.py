@@ -244,7 +244,7 @@ def test_nothing_is_said_to_be_well_before_it_is_known(tmp_path: Path) -> None:
 def test_without_a_password_nothing_can_be_done_and_the_page_says_why(tmp_path: Path) -> None:
     async def story(here: Served) -> None:
         async with opened(f"{here.url}#/buffer") as page:
-            await page.get_by_text("set admin.password_file in the configuration").wait_for()
+            await page.get_by_text("make a user with `tidegate password`").wait_for()
             assert await page.get_by_role("button", name="Pause the drain").is_disabled()
             assert not await page.get_by_role("button", name="Sign in").is_visible()
 

@@ -200,6 +200,13 @@ alpn = ["{word}"]
 keep_alive_s = {number}
 [security]
 access_default = "{access}"
+keys_file = "{word}"
+[dtls]
+certificate = "{word}"
+key = "{word}"
+ca = "{word}"
+crl = "{word}"
+allow = ["{word}"]
 [[binding]]
 identities = ["{word}"]
 clients = ["{word}"]

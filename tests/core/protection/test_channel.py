@@ -10,6 +10,7 @@ import pytest
 from gateway.core.protection.channel import (
     BLOCK,
     COUNTER_MAX,
+    NO_SERIES,
     QUESTIONS_PER_S_MAX,
     Channel,
     Memory,
@@ -79,6 +80,14 @@ def test_a_gateway_that_was_stopped_in_order_asks_nothing() -> None:
     other.reserve()
     assert exchanged(one, other, PACKET) == ([PACKET], 1)
     assert exchanged(other, one, OTHER) == ([OTHER], 1)
+
+
+def test_what_has_received_nothing_reserves_what_it_sends() -> None:
+    channel = gateway(Random(1))
+    channel.reserve()
+    assert channel.has_changed
+    assert channel.memory().received_series == NO_SERIES
+    assert channel.memory().next_counter > channel.memory_at_end().next_counter
 
 
 def test_a_gateway_whose_power_failed_asks_once() -> None:

@@ -113,6 +113,12 @@ def test_what_the_layout_does_not_have_is_malformed(
         parse(bytes(datagram))
 
 
+def test_what_is_long_has_a_long_head() -> None:
+    long = head(0, 32, SENDER, RANDOM, b"", b"", 300)
+    assert long == b"\x01\x01\x5e\xff\x10\x00" + SENDER + RANDOM
+    assert len(long) + 300 + 32 == 0x015E
+
+
 def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(ValueError, match="has at most 65535 bytes"):
         head(0, 32, SENDER, RANDOM, b"", b"", 65_535)

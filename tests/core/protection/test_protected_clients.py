@@ -111,6 +111,8 @@ def test_where_packets_must_be_protected_plain_ones_are_dropped() -> None:
     bench = ProtectedBench("tank", is_required=lambda link: link == 0)
     assert bench.say(b"other", Connect(b"other", 60)) == [Connack(ReturnCode.NOT_SUPPORTED)]
     assert reasons(bench) == [Reason.UNPROTECTED]
+    assert bench.say(b"other", Pingreq(b"other")) == []
+    assert reasons(bench) == [Reason.UNPROTECTED]
     bench.say(b"other", SearchGw(0))
     bench.told(Dropped)
     assert SearchGw in bench.engine.received
