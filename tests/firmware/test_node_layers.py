@@ -25,12 +25,12 @@ MODULES = PURE_MODULES | {
     "socket",
     "time",
 }
+WITH_KEYS = {"protect.py"}
 FOR_TYPES = {"typing", "collections.abc"}
 
 
 APPLICATION = REPOSITORY / "firmware"
 TIMELESS = {
-    "protect.py",
     "clock.py",
     "given.py",
     "kept.py",
@@ -66,6 +66,8 @@ def allowed_in(path: Path) -> set[str]:
 def breaches(name: str, source: str, allowed: set[str] | None = None) -> Iterator[str]:
     if allowed is None:
         allowed = PURE_MODULES if name in PURE else MODULES
+        if name in WITH_KEYS:
+            allowed = allowed | {"hashlib", "os"}
     tree = ast.parse(source)
     typed = {
         id(node)
