@@ -45,9 +45,6 @@ DROPPED: dict[Reason, EventLevel] = {
     Reason.NOT_BOUND: EventLevel(
         WARNING, "its client id belongs to another identity, see [[binding]] in the configuration"
     ),
-    Reason.UNPROTECTED: EventLevel(
-        WARNING, "give the sensor a key, or let it use a listener whose security is none"
-    ),
     Reason.NOT_APPROVED: EventLevel(
         INFO, "it may do nothing until then: tidegate join approve CLIENT, or reject, or the page"
     ),

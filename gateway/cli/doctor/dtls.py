@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from gateway.app.credentials import dtls_files, with_stored
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Examined
+from gateway.config.credential import stored_at
 from gateway.transports.errors import LinkError
 
 SOON_DAYS = 30
@@ -29,12 +30,12 @@ def about_dtls(subject: Examined) -> Iterator[Finding]:
         return
     if files is not None:
         yield from _about_validity(subject, files.certificate)
-    keys_file = getattr(settings.security, "keys_file", None)
-    if "dtls-psk" in kinds and settings.dtls.key_hook is None and keys_file is None:
+    has_keys = settings.dtls.key_hook is not None or stored_at(settings.keys_file).exists()
+    if "dtls-psk" in kinds and not has_keys:
         yield Finding(
             Level.WARNING,
             "udp.security is dtls-psk, and no key is known: no sensor can connect",
-            "give the keys of devices, or dtls.key_hook",
+            "give a device its key (tidegate keys add NAME), or set dtls.key_hook",
             subject.edit("dtls.key_hook"),
         )
 
