@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.admin.event_log import EventLog
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from gateway.presence.homeassistant.identities import Identities
     from gateway.presence.retained_search import RetainedSearch
 
-log = logging.getLogger("tidegate")
-
 CLOCK_SET_S = 2.0
 
 
@@ -52,6 +48,7 @@ class PresenceParts:
     sampler: Sampler | None
     restart: Callable[[], None]
     set_log_level: Callable[[Level], None]
+    join: Callable[[float], None]
 
 
 def presence_publisher(parts: PresenceParts) -> PresencePublisher:
@@ -89,7 +86,7 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
                 parts.restart,
                 parts.set_log_level,
                 parts.snapshot.started_at,
-                partial(_join, parts) if settings.admission.permit == "listed" else None,
+                parts.join if settings.admission.permit == "listed" else None,
             )
     since = _Since()
     saying = PresenceQueue(
@@ -148,11 +145,6 @@ def _joining(snapshot: Snapshot) -> dict[str, str]:
         return {}
     is_open = now() < snapshot.engine.operator.joining_until
     return {"permit_joining": "ON" if is_open else "OFF"}
-
-
-def _join(parts: PresenceParts, seconds: float) -> None:
-    log.warning("new sensors may join for %.0f s, by a command from the broker", seconds)
-    parts.engine.operator.open_joining(now() + seconds)
 
 
 def statistics(

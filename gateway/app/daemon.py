@@ -16,7 +16,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
+NOTHING_ASKED: Mapping[str, object] = {}
 
 
 def serve(
@@ -229,8 +230,14 @@ class _Parts:
     def set_log_level(self, in_force: CurrentConfiguration, level: Level) -> None:
         """From an operator, by the broker."""
         log.warning("the log level is %s from here on, by a command from the broker", level)
-        self.audit.put(AuditEntry("broker", "operator", "mqtt", "", "log_level", {"level": level}))
-        self.apply(in_force.set_log_level(level), in_force)
+        self.audit.put(_by_broker("log_level", {"level": level}))
+        self._use(in_force.set_log_level(level), in_force)
+
+    def join(self, seconds: float) -> None:
+        """From an operator, by the broker."""
+        log.warning("new sensors may join for %.0f s, by a command from the broker", seconds)
+        self.audit.put(_by_broker("join", {"seconds": seconds}))
+        self.engine.operator.open_joining(now() + seconds)
 
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
@@ -247,16 +254,14 @@ class _Parts:
         if self.sampler is not None:
             self.sampler.beat()
 
-    def apply(self, old: CurrentConfiguration, new: CurrentConfiguration) -> None:
+    def apply(self, old: CurrentConfiguration, new: CurrentConfiguration, via: str) -> None:
+        """What was read again; `via`: signal, or process where a file was another one."""
+        keys = [str(dotted(each.path)) for each in changes(old.configuration, new.configuration)]
+        self.audit.put(AuditEntry("process", "operator", via, "", "reload", {"keys": keys}))
+        self._use(old, new)
+
+    def _use(self, old: CurrentConfiguration, new: CurrentConfiguration) -> None:
         """What of a configuration can change while the gateway runs; see app/service/reload.py."""
-        if old.configuration.settings != new.configuration.settings or (
-            old.credentials != new.credentials
-        ):
-            keys = [
-                str(dotted(change.path)) for change in changes(old.configuration, new.configuration)
-            ]
-            entry = AuditEntry("process", "operator", "signal", "", "reload", {"keys": keys})
-            self.audit.put(entry)
         before, after = old.configuration.settings, new.configuration.settings
         if after.log != before.log:
             _configure_log(after, self.log_tail)
@@ -286,6 +291,10 @@ class _Parts:
             )
 
 
+def _by_broker(what: str, asked: Mapping[str, object] = NOTHING_ASKED) -> AuditEntry:
+    return AuditEntry("broker", "operator", "mqtt", "", what, asked)
+
+
 def _of_broker(in_force: CurrentConfiguration) -> tuple[object, ...]:
     credentials = in_force.credentials
     upstream = in_force.configuration.settings.upstream
@@ -306,7 +315,7 @@ async def _serve(
 
     def restart() -> None:
         log.warning("ends to be started again, by a command from the broker")
-        parts.audit.put(AuditEntry("broker", "operator", "mqtt", "", "restart"))
+        parts.audit.put(_by_broker("restart"))
         ending.code = ExitCode.RESTART
         stop_requested.set()
 
@@ -425,6 +434,7 @@ def _build(
         sampler=sampler,
         restart=restart,
         set_log_level=lambda level: built.set_log_level(in_force, level),
+        join=lambda seconds: built.join(seconds),
     )
     publisher = presence_publisher(parts)
     shell.report_to(publisher.record, None if sampler is None else sampler.latest.receive)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.app.exit_codes import ExitCode
+from gateway.storage import audit_log
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import node, story
@@ -43,6 +44,12 @@ def gateway_at(broker: Mosquitto, folder: Path, config: str = CONFIG) -> Gateway
     return GatewayProcess(folder, broker.url, config, command=(sys.executable, "-c", SOON))
 
 
+def recorded(state: Path) -> list[tuple[str, str, object]]:
+    """Of the audit log: how, what and with which numbers."""
+    found = [each for each in audit_log.read(state) if each is not None]
+    return [(each["via"], each["what"], each["asked"]) for each in found]
+
+
 @story
 async def test_its_log_level_is_set_and_shown_until_a_reload(
     broker: Mosquitto, tmp_path: Path
@@ -63,6 +70,26 @@ async def test_its_log_level_is_set_and_shown_until_a_reload(
             os.kill(gateway.pid, signal.SIGHUP)
             await said.document(STATS, log_level="info")
             assert 'log.level = "info", was "debug"' in gateway.log
+    changes = recorded(tmp_path / "state")
+    assert changes == [
+        ("mqtt", "log_level", {"level": "debug"}),
+        ("signal", "reload", {"keys": ["log.level"]}),
+    ]
+
+
+@story
+async def test_joining_is_opened_and_closed_and_recorded(broker: Mosquitto, tmp_path: Path) -> None:
+    config = f'{CONFIG}[admission]\npermit = "listed"\n'
+    with gateway_at(broker, tmp_path, config) as gateway:
+        async with application(broker, "#") as client:
+            said = Listener(client)
+            await said.document(STATS, permit_joining="OFF")
+            for state in ("ON", "OFF"):
+                await client.publish(f"{COMMAND}/permit_joining", state, qos=1)
+                await said.document(STATS, permit_joining=state)
+            assert "new sensors may join for 254 s, by a command" in gateway.log
+    changes = recorded(tmp_path / "state")
+    assert changes == [("mqtt", "join", {"seconds": 254}), ("mqtt", "join", {"seconds": 0})]
 
 
 @story

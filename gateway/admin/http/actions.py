@@ -34,7 +34,7 @@ TOPIC_LENGTH_MAX = 65_535
 PASSWORD_LENGTH_MAX = 1024
 USER_LENGTH_MAX = 64
 # Of what was asked for, in the audit log: no payload.
-RECORDED = ("client", "topic", "qos", "hex", "retained", "minutes", "line", "numbers")
+RECORDED = ("client", "topic", "qos", "hex", "retained", "minutes", "seconds", "line", "numbers")
 RECORDED_MAX = 256
 PORT_LENGTH_MAX = 4096
 NUMBERS_MAX = 1000

@@ -95,13 +95,14 @@ class _Read:
 
 @dataclass(slots=True)
 class Reloading:
-    """`load` reads the configuration, `apply` gets what was in force and what is now. `begins` and
-    `ends` are called around each reload, also around one that changes nothing.
+    """`load` reads the configuration, `apply` gets what was in force, what is now, and whether that
+    was asked for by a signal or is of the process itself. `begins` and `ends` are called around
+    each reload, also around one that changes nothing.
     """
 
     in_force: CurrentConfiguration
     load: Callable[[], Configuration]
-    apply: Callable[[CurrentConfiguration, CurrentConfiguration], None]
+    apply: Callable[[CurrentConfiguration, CurrentConfiguration, str], None]
     now: Callable[[], float]
     begins: Callable[[], None]
     ends: Callable[[], None]
@@ -144,8 +145,9 @@ class Reloading:
                     current.configuration, current.credentials, current.reader
                 )
                 current.credentials = after.credentials
+                _log_keys(before.credentials, after.credentials)
                 log.info("a password or a certificate is another one: in use from now on")
-                self.apply(before, current)
+                self.apply(before, current, "process")
         finally:
             self._task = None
             if self._is_requested:
@@ -226,14 +228,10 @@ class Reloading:
         is_same = after.credentials == before.credentials
         if is_same and after.configuration.settings == before.configuration.settings:
             return
-        if after.credentials.keys_digest != before.credentials.keys_digest:
-            keys = after.credentials.keys
-            log.info("reload: %d devices have keys", 0 if keys is None else len(keys))
-            if before.credentials.keys is None:
-                log.warning("reload: these are the first: protected packets wait for a restart")
+        _log_keys(before.credentials, after.credentials)
         if not after.credentials.is_same_but_for_keys(before.credentials):
             log.info("reload: passwords or certificates are others now")
-        self.apply(before, current)
+        self.apply(before, current, "signal")
 
     def _log_changes(self, before: Configuration, read: _Read) -> None:
         wanted, found = read.wanted, read.changes
@@ -257,6 +255,14 @@ class Reloading:
 
     def _answers_again(self) -> None:
         log.info("reload: %s answers again; what it has now is read with the next reload", _file())
+
+
+def _log_keys(before: Credentials, after: Credentials) -> None:
+    if after.keys_digest == before.keys_digest:
+        return
+    log.info("reload: %d devices have keys", 0 if after.keys is None else len(after.keys))
+    if before.keys is None:
+        log.warning("reload: these are the first: protected packets wait for a restart")
 
 
 def _stat(path: Path) -> object:

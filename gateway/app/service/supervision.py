@@ -33,7 +33,7 @@ class Supervision:
     fault: Callable[[], str | None]
     status: Callable[[], str]
     load: Callable[[], Configuration]
-    apply: Callable[[CurrentConfiguration, CurrentConfiguration], None]
+    apply: Callable[[CurrentConfiguration, CurrentConfiguration, str], None]
     now: Callable[[], float]
     _status_at: float = field(init=False, default=float("-inf"))
     _was_stuck: str | None = field(init=False, default=None)

@@ -29,7 +29,7 @@ def test_a_part_that_is_stuck_starves_the_watchdog_until_it_goes_on(
             fault=lambda: fault[0],
             status=lambda: "well",
             load=lambda: configuration,
-            apply=lambda _old, _new: None,
+            apply=lambda _old, _new, _via: None,
             now=clock,
         )
 
