@@ -16,7 +16,6 @@ from gateway.transports.places import sender_of
 
 SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
 PACKAGE = "cryptography"
-_NO_KEYS = DeviceKeys()
 
 
 def options(
@@ -31,7 +30,7 @@ def options(
     if find_spec(PACKAGE) is None:
         schemes -= NEEDS_PACKAGE
     return ProtectionOptions(
-        keys=device_keys or (lambda: _NO_KEYS),
+        keys=device_keys or DeviceKeys,  # none
         random=token_bytes,
         schemes=frozenset(schemes),
         tag_bytes_min=settings.tag_bits_min // 8,

@@ -8,11 +8,11 @@ from typing import Any
 
 from gateway.admin.durations import duration
 from gateway.admin.http.answers import STATUS_SCHEMA
-from gateway.admin.http.operating import JOIN_S_MAX
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import add_live_arguments, ask_and_show
 from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments
+from gateway.config.settings import JOIN_S_MAX
 
 SCHEMA = "tidegate.join/1"
 FOR_S_DEFAULT = 120

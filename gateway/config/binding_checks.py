@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gateway.config.patterns import ANY, behind, matches
+from gateway.config.patterns import ANY, IDENTITY, behind, matches
 from gateway.config.settings import BindingSettings, Settings
 from gateway.config.spelling import shown
 
 # What a listener gives, by its security; beside these, where there is none, names of links.
 GIVEN = {"protected": "sender:", "dtls-psk": "psk:", "dtls-cert": "cert:"}
 SENDER = re.compile(r"sender:[0-9a-f]{16}")
-IDENTITY = "{identity}"
 
 
 def useless_of(binding: BindingSettings, settings: Settings) -> Iterator[tuple[str, str]]:

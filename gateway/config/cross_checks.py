@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gateway.config.addresses import is_address
 from gateway.config.gathering import Gathering
 from gateway.config.keys import HOME_ASSISTANT_DEVICE, PER_TOPIC, UPSTREAM
-from gateway.config.patterns import ANY
+from gateway.config.patterns import ANY, IDENTITY
 from gateway.config.problems import Origin
 from gateway.config.settings import (
     NAME_OF_RECEIPTS,
@@ -41,8 +41,6 @@ AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
 
 # A segment is a sixteenth of the journal or more, and some of it is kept free for marks.
 JOURNAL_PER_READING_MIN = 18
-
-IDENTITY = "{identity}"  # in the client ids of a binding
 
 # Scopes that have a group of their own on each interface (RFC 4291, 2.7).
 SCOPES_OF_ONE_LINK = (1, 2)

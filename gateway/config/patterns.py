@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 ANY = "*"  # any text, also none
+CLIENT, IDENTITY = "{client}", "{identity}"  # the sensor's own, where a key takes them
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -67,6 +67,9 @@ def client_id_for(gateway_name: str) -> str:
 ANY_ADDRESS = HostPort("0.0.0.0", 1883)
 NOWHERE = HostPort("", 0)
 PROTECTION_SCHEMES = ("hmac-sha256", "aes-ccm-64", "aes-ccm-128")
+# As in networks of small devices elsewhere, where permission to join is a byte of seconds, and 255
+# would be for ever.
+JOIN_S_MAX = 254
 THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
 KEYS_FILE = "device.keys"  # in the state folder, where no other is named
 

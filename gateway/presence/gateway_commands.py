@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from math import inf
 
+from gateway.config.settings import JOIN_S_MAX
 from gateway.core.effects import OwnTopicReceived
 from gateway.presence.topics import LOG_LEVEL, PERMIT_JOINING, RESTART
 
@@ -19,7 +20,6 @@ log = logging.getLogger("tidegate.presence")
 
 RESTART_EVERY_S = 60.0
 LINE_EVERY_S = 1.0
-JOIN_S = 254  # as long as joining may be open at all
 SHOWN_MAX = 60  # characters of what was published
 
 
@@ -73,6 +73,6 @@ class GatewayCommands:
         if name == PERMIT_JOINING and self._join is not None:
             if text not in ("ON", "OFF"):
                 return "expected ON or OFF"
-            self._join(JOIN_S if text == "ON" else 0.0)
+            self._join(JOIN_S_MAX if text == "ON" else 0.0)
             return None
         return f"there is none of this name; {RESTART} and {LOG_LEVEL} are"

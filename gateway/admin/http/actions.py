@@ -18,7 +18,6 @@ from microdot import Microdot, Request, Response
 from gateway.admin.audit import Audit, AuditEntry
 from gateway.admin.http.guard import Guard, Who
 from gateway.admin.http.operating import (
-    JOIN_S_MAX,
     PERMIT_MINUTES_MAX,
     RELEASE_MINUTES_MAX,
     CannotError,
@@ -28,6 +27,7 @@ from gateway.admin.http.operating import (
 from gateway.admin.http.responses import RefusedError, guarded, json_response
 from gateway.admin.http.sign_in import OPERATOR, SESSION_S_MAX, Role, SignInError
 from gateway.admin.log.logs import fields
+from gateway.config.settings import JOIN_S_MAX
 
 SESSION_SCHEMA = "tidegate.session/1"
 TOPIC_LENGTH_MAX = 65_535

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PERMIT_MINUTES_MAX = 24 * 60
-JOIN_S_MAX = 254
 RELEASE_MINUTES_MAX = 4 * 60  # many boards, one after the other
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import secrets
 import time
 
 from gateway.cli.sources import configuration_of
@@ -11,16 +10,14 @@ from gateway.flashing.errors import Failure, FlashError
 from gateway.host.causes import brief
 from gateway.storage.keys.errors import KeyRefusedError, KeysError
 from gateway.storage.keys.file import change_keys
-from gateway.storage.keys.records import KeyRecords, NewKey
-
-NEW_KEY_BYTES = 16
+from gateway.storage.keys.records import KeyRecords, NewKey, new_secret
 
 
 def node_key(arguments: argparse.Namespace, name: str) -> dict[str, str | int]:
     """What /secrets.json has of it. A node that is flashed again keeps its newest key. Raises
     FlashError; the key is durable in the gateway's file before a board is touched.
     """
-    new = NewKey(name=name, secret=secrets.token_bytes(NEW_KEY_BYTES))
+    new = NewKey(name=name, secret=new_secret())
 
     def with_key(before: KeyRecords) -> KeyRecords:
         return before if before.of(name) else before.added([new], time.time())

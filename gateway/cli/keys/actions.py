@@ -4,7 +4,6 @@ import argparse
 import csv
 import io
 import json
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +20,9 @@ from gateway.host.causes import brief
 from gateway.host.supervisor import how_to
 from gateway.storage.keys.errors import KeyRefusedError, KeysError
 from gateway.storage.keys.file import change_keys, read_keys, write_private
-from gateway.storage.keys.records import KeyRecords, NewKey, StoredKey, secret_of
+from gateway.storage.keys.records import KeyRecords, NewKey, StoredKey, new_secret, secret_of
 
 SCHEMA = "tidegate.keys/1"
-NEW_KEY_BYTES = 16  # what AES-128 of both ways takes
 
 
 class NoQrError(Exception):
@@ -191,7 +189,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {
 
 def _secret(arguments: argparse.Namespace) -> bytes:
     if arguments.key_file is None:
-        return secrets.token_bytes(NEW_KEY_BYTES)
+        return new_secret()
     return secret_of(private_text(Path(arguments.key_file)))
 
 

@@ -2,16 +2,21 @@
 
 import csv
 import io
-import secrets
 from collections.abc import Mapping
 
 from gateway.core.access.device_keys import EPOCH_MAX, sender_id_of
 from gateway.storage.keys.errors import KeyRefusedError
-from gateway.storage.keys.records import SECONDS_MAX, NewKey, check_name, secret_of, sender_of
+from gateway.storage.keys.records import (
+    SECONDS_MAX,
+    NewKey,
+    check_name,
+    new_secret,
+    secret_of,
+    sender_of,
+)
 
 COLUMNS = ("name", "client", "sender", "epoch", "key", "until")
 PROBLEMS_SHOWN_MAX = 20
-NEW_KEY_BYTES = 16
 
 
 def new_keys(text: str, shown: str) -> list[NewKey]:
@@ -84,7 +89,7 @@ def _key_of(row: Mapping[str, str | None]) -> NewKey:
         name=given["name"],
         client=client or None,
         sender_id=sender_of(sender) if sender else None,
-        secret=secret_of(secret) if secret else secrets.token_bytes(NEW_KEY_BYTES),
+        secret=secret_of(secret) if secret else new_secret(),
         epoch=_number(given, "epoch", 1, EPOCH_MAX),
         until_s=_number(given, "until", 0, SECONDS_MAX),
     )

@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.config.patterns import ANY, behind, fits_parts, matches
+from gateway.config.patterns import ANY, IDENTITY, behind, fits_parts, matches
 
 VERDICTS_MAX = 20_000
-IDENTITY = "{identity}"
 PROVEN_KINDS = ("psk:", "cert:", "sender:")
 KINDS = ("anonymous@", *PROVEN_KINDS, "serial:", "forwarder:")
 

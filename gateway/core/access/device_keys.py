@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from gateway.core.addresses import SENDER_ID_BYTES
+
 SECRET_BYTES_MIN = 16
 SECRET_BYTES_MAX = 64
-SENDER_ID_BYTES = 8
 EPOCH_MAX = 0xFFFF
 
 

@@ -19,12 +19,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NewType
 
-from gateway.config.patterns import matches
+from gateway.config.patterns import CLIENT, IDENTITY, matches
 from gateway.config.topic_filters import covers, overlaps
 from gateway.core.topic_trie import TopicTree
 
 VERDICTS_MAX = 20_000
-CLIENT, IDENTITY = "{client}", "{identity}"
 UNFIT = frozenset("/+#")
 
 

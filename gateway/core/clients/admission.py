@@ -51,9 +51,6 @@ from gateway.core.values import Peer
 from gateway.frames import Connect, ReturnCode
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2
-# As in networks of small devices elsewhere, where permission to join is a byte of seconds, and 255
-# would be for ever.
-JOIN_S_MAX = 254
 WAITING_MAX = 256
 _CONNECT = bytes((Connect.KIND,))
 _CONNECT_HEAD = 6  # bytes before the client id, in the short form

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.core.addresses import SENDER_ID_BYTES
 from gateway.frames import MalformedFrame, kind_of
 
 KIND = 0xFF
-SENDER_BYTES = 8
 RANDOM_BYTES = 4
 HMAC_SHA256 = 0x00
 AES_CCM_64 = 0x40  # with a key of 128 bits
@@ -36,7 +36,7 @@ _LONG_LENGTH = 0x01
 _SHORT_MAX = 255
 _LONG_MAX = 0xFFFF
 #: All around the packet with a material and a counter of 4 bytes each, the tag left out.
-HEAD_BYTES_MAX = 3 + 3 + SENDER_BYTES + RANDOM_BYTES + 4 + 4
+HEAD_BYTES_MAX = 3 + 3 + SENDER_ID_BYTES + RANDOM_BYTES + 4 + 4
 TAG_BYTES_MAX = 32
 
 
@@ -66,7 +66,7 @@ def parse(datagram: bytes) -> Envelope:
     declared = datagram[0] if at == 2 else datagram[1] << 8 | datagram[2]
     if declared != size:
         raise MalformedFrame(f"envelope declares {declared} bytes, the datagram has {size}")
-    if size < at + 2 + SENDER_BYTES + RANDOM_BYTES:
+    if size < at + 2 + SENDER_ID_BYTES + RANDOM_BYTES:
         raise MalformedFrame(f"envelope ends in its head, after {size} bytes")
     flags, scheme = datagram[at], datagram[at + 1]
     counter_code = flags & 3
@@ -74,8 +74,8 @@ def parse(datagram: bytes) -> Envelope:
         raise MalformedFrame("envelope with the reserved length of a counter")
     tag_bytes = _tag_bytes(flags >> 4, scheme)
     at += 2
-    sender_id = datagram[at : at + SENDER_BYTES]
-    at += SENDER_BYTES
+    sender_id = datagram[at : at + SENDER_ID_BYTES]
+    at += SENDER_ID_BYTES
     random = datagram[at : at + RANDOM_BYTES]
     at += RANDOM_BYTES
     material_end = at + _MATERIAL_BYTES[flags >> 2 & 3]

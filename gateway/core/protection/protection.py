@@ -26,6 +26,7 @@ from gateway.core.protection.envelope import (
     AES_CCM_64,
     AES_CCM_128,
     HMAC_SHA256,
+    KIND,
     Envelope,
     is_envelope,
     parse,
@@ -154,7 +155,7 @@ class Protection:
         try:
             opened = self._channel(key).open(envelope, now)
             self._note_change(key)
-            if is_envelope(opened.packet) or _is_forwarded(opened.packet):
+            if kind_of(opened.packet) in (KIND, Forwarded.KIND):
                 raise MalformedFrame("an encapsulation inside of an envelope")
         except MalformedFrame as error:
             return Received(peer, dropped=Reason.MALFORMED, detail=f"sender {name}: {error}")
@@ -244,11 +245,6 @@ class Protection:
             )
             found.has_changed = False
         return found
-
-
-def _is_forwarded(packet: bytes) -> bool:
-    kind = packet[3:4] if packet[:1] == b"\x01" else packet[1:2]
-    return kind == bytes((Forwarded.KIND,))
 
 
 def _record(sender_id: bytes, epoch: int, memory: Memory) -> ProtectionRecord:

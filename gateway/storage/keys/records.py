@@ -21,6 +21,7 @@ Limits: DEVICES_MAX devices, FILE_BYTES_MAX bytes. What goes beyond is refused, 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -30,16 +31,17 @@ from gateway.core.access.device_keys import (
     EPOCH_MAX,
     SECRET_BYTES_MAX,
     SECRET_BYTES_MIN,
-    SENDER_ID_BYTES,
     DeviceKey,
     sender_id_of,
 )
+from gateway.core.addresses import SENDER_ID_BYTES
 from gateway.storage.keys.errors import KeyRefusedError, KeysError
 
 FORMAT = "tidegate.keys/1"
 FILE_BYTES_MAX = 8 << 20  # as a backup takes it
 DEVICES_MAX = 20_000
 EPOCHS_MAX = 2
+NEW_KEY_BYTES = 16  # what AES-128 of both ways takes
 NAME_BYTES_MAX = 64  # as of client ids; identities of DTLS-PSK may have 128 (RFC 4279, 5.3)
 SECONDS_MAX = 1 << 40
 _FIELDS = {"name", "client", "sender", "epoch", "secret", "created", "until"}
@@ -175,6 +177,11 @@ def check_name(name: str, what: str = "a name") -> None:
         raise KeyRefusedError(
             f"{what} has 1 to {NAME_BYTES_MAX} bytes that can be shown, and no space around it"
         )
+
+
+def new_secret() -> bytes:
+    """For a device that was given none."""
+    return secrets.token_bytes(NEW_KEY_BYTES)
 
 
 def check_secret(secret: bytes) -> None:

@@ -28,6 +28,7 @@ from math import inf
 from typing import Protocol
 
 from gateway.core.access.device_keys import DeviceKey, DeviceKeys
+from gateway.core.clients.token_bucket import TokenBucket
 from gateway.transports.clock import now as clock_now
 from gateway.transports.dtls.keys import KeyChoice, KeyHook, name_of
 from gateway.transports.dtls.openssl import Association, Contexts, Progress, psk_contexts
@@ -79,24 +80,6 @@ class DtlsCounters:
     unsent: int = 0  # messages to an address that has no session
     sessions_refused: int = 0
     sessions_ended: dict[str, int] = field(default_factory=dict)  # by why
-
-
-class _Budget:
-    """So many in a second, and as many at once."""
-
-    def __init__(self, per_s: int) -> None:
-        self._per_s = per_s
-        self._left = float(per_s)
-        self._at = -inf
-
-    def takes(self, now: float) -> bool:
-        if now > self._at:
-            self._left = min(self._per_s, self._left + (now - self._at) * self._per_s)
-            self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 @dataclass(slots=True, eq=False)
@@ -161,8 +144,8 @@ class DtlsLink:
         self._former: OrderedDict[bytes, str] = OrderedDict()
         self._handshakes: dict[bytes, _Handshake] = {}  # the oldest first
         self._current: _Handshake | None = None  # for the callback of OpenSSL
-        self._hello_budget = _Budget(HELLOS_PER_S_MAX)
-        self._handshake_budget = _Budget(HANDSHAKES_PER_S_MAX)
+        self._hello_budget = TokenBucket(HELLOS_PER_S_MAX, HELLOS_PER_S_MAX)
+        self._handshake_budget = TokenBucket(HANDSHAKES_PER_S_MAX, HANDSHAKES_PER_S_MAX)
         self._second = 0
         self._begun: dict[bytes, int] = {}  # handshakes in this second, by host
         self._alarm: asyncio.TimerHandle | None = None
@@ -327,7 +310,7 @@ class DtlsLink:
         session, handshake = self._sessions.get(address), self._handshakes.get(address)
         if not self._cookies.is_valid(address, hello, now):
             self.counters.hellos += 1
-            if self._hello_budget.takes(now):
+            if self._hello_budget.take(now):
                 cookie = self._cookies.cookie(address, hello, now)
                 self.udp.send(address, hello_verify_request(hello, cookie))
             else:
@@ -348,7 +331,7 @@ class DtlsLink:
             self._begun.clear()
         host = host_part(address)
         begun = self._begun.get(host, 0)
-        if begun >= HANDSHAKES_PER_HOST_MAX or not self._handshake_budget.takes(now):
+        if begun >= HANDSHAKES_PER_HOST_MAX or not self._handshake_budget.take(now):
             return False
         self._begun[host] = begun + 1
         return True

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.access.bindings import IDENTITY, Binding, Bindings
+from gateway.config.patterns import IDENTITY
+from gateway.core.access.bindings import Binding, Bindings
 from gateway.core.access.gate import AccessGate
 from gateway.core.addresses import address_behind
 from gateway.core.clients.admission import AdmissionOptions

@@ -9,10 +9,9 @@ from random import Random
 
 import pytest
 
-from gateway.config.patterns import behind, matches
+from gateway.config.patterns import IDENTITY, behind, matches
 from gateway.core.access.bindings import (
     FREE,
-    IDENTITY,
     VERDICTS_MAX,
     Binding,
     Bindings,

@@ -16,7 +16,7 @@ from gateway.admin.http.actions import (
 from gateway.admin.http.connections import BODY_BYTES_MAX
 from gateway.admin.http.feed import FEEDS_MAX
 from gateway.admin.http.guard import TOKEN_HEADER
-from gateway.admin.http.operating import JOIN_S_MAX, PERMIT_MINUTES_MAX, RELEASE_MINUTES_MAX
+from gateway.admin.http.operating import PERMIT_MINUTES_MAX, RELEASE_MINUTES_MAX
 from gateway.admin.http.queries import (
     LIMIT_DEFAULT,
     LIMIT_MAX,
@@ -27,6 +27,7 @@ from gateway.admin.http.queries import (
     STATES,
 )
 from gateway.admin.log.logs import LEVELS
+from gateway.config.settings import JOIN_S_MAX
 from tests.house.openapi.answers import schemas
 from tests.house.openapi.shapes import Schema, array, choice, record, reference
 
