@@ -3,13 +3,13 @@
 import argparse
 import json
 import pwd
-import re
 import time
 from datetime import UTC, datetime
 from typing import Any
 
 from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import printable
+from gateway.cli.numbers import seconds_in
 from gateway.cli.output import print_error, print_line, put
 from gateway.cli.sources import add_source_arguments, usable_configuration
 from gateway.cli.tables import Column, table, terminal_columns
@@ -25,8 +25,6 @@ COLUMNS = (
     Column("of", 2, is_name=True),
     Column("answer", 1),
 )
-_AGO = re.compile(r"([0-9]{1,6})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,9 +94,9 @@ def _name(who: str) -> str:
 
 def _since(text: str) -> float:
     """Unix seconds."""
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return time.time() - int(ago[1]) * _SECONDS[ago[2]]
+    ago_s = seconds_in(text)
+    if ago_s is not None:
+        return time.time() - ago_s
     try:
         when = datetime.fromisoformat(text)
     except ValueError:

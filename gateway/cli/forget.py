@@ -1,8 +1,8 @@
 """`tidegate forget`: a sensor's session is ended, and what the broker retains of it is cleared."""
 
 import argparse
-from pathlib import Path
 
+from gateway.cli.arguments import add_password_file
 from gateway.cli.sources import add_source_arguments
 
 SCHEMA = "tidegate.forget/1"
@@ -25,12 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also of a sensor that is not known any more: clear what the broker retains of it",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        help="holds the password of the status page; else that of the configuration",
-    )
+    add_password_file(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

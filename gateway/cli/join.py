@@ -1,22 +1,21 @@
 """`tidegate join`: new sensors come into quarantine for a while, and are approved or rejected."""
 
 import argparse
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gateway.admin.durations import duration
 from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.arguments import Actions, add_action, add_password_file
 from gateway.cli.live import add_live_arguments, ask_and_show
+from gateway.cli.numbers import seconds_in
 from gateway.cli.output import print_error, print_line
 from gateway.cli.sources import add_source_arguments
 from gateway.config.settings import JOIN_S_MAX
 
 SCHEMA = "tidegate.join/1"
 FOR_S_DEFAULT = 120
-_UNITS = {"s": 1, "m": 60}
 
 EPILOG = """
 With admission.permit = "listed" others than listed sensors hear: congestion.
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"open it for so long, such as 90s or 4m, at most {JOIN_S_MAX}s; 0s closes it "
         f"(default: {FOR_S_DEFAULT}s)",
     )
-    _add_password(parser, None)
+    add_password_file(parser)
     actions = parser.add_subparsers(
         dest="action",
         metavar="ACTION",
@@ -56,38 +55,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_action(actions, "reject", "end one that waits")
 
 
-def _add_action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, what: str
-) -> argparse.ArgumentParser:
+def _add_action(actions: Actions, name: str, what: str) -> argparse.ArgumentParser:
     """Options may stand before the action, or behind it."""
-    action = actions.add_parser(
-        name, help=what, description=f"{what[:1].upper()}{what[1:]}.", allow_abbrev=False
-    )
+    action = add_action(actions, name, what)
     add_source_arguments(action, is_repeated=True)
     action.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="answer in JSON, on stdout"
     )
     if name != "list":
-        _add_password(action, argparse.SUPPRESS)
+        add_password_file(action, argparse.SUPPRESS)
         action.add_argument("client", metavar="CLIENT", help="its client id")
     return action
 
 
-def _add_password(parser: argparse.ArgumentParser, default: str | None) -> None:
-    parser.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        default=default,
-        help="holds the password of the status page; else that of the configuration",
-    )
-
-
 def seconds(text: str) -> int:
     """Raises ArgumentTypeError."""
-    found = re.fullmatch(r"([0-9]{1,4})([sm])", text)
-    asked = -1 if found is None else int(found[1]) * _UNITS[found[2]]
-    if not 0 <= asked <= JOIN_S_MAX:
+    asked = seconds_in(text)
+    if asked is None or asked > JOIN_S_MAX:
         raise argparse.ArgumentTypeError(f"such as 90s or 4m, at most {JOIN_S_MAX}s, not {text!r}")
     return asked
 

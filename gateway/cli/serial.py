@@ -1,16 +1,16 @@
 """`tidegate serial`: the serial lines of the running gateway, and lending a port for a while."""
 
 import argparse
-import re
 from collections.abc import Mapping
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.admin.http.operating import RELEASE_MINUTES_MAX
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.arguments import Actions, add_action, add_password_file
 from gateway.cli.live import add_live_arguments, ask_and_show, printable
+from gateway.cli.numbers import seconds_in
 from gateway.cli.output import put
 from gateway.cli.sources import add_source_arguments
 from gateway.cli.tables import Column, table, terminal_columns
@@ -25,7 +25,6 @@ COLUMNS = (
     Column("sent", 4, right=True),
 )
 MINUTES_DEFAULT = 10.0
-_UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
 
 EPILOG = """
 While a port is released another program can have it: `tidegate flash`, esptool,
@@ -58,26 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_action(actions, "resume", "have a port back that was released")
 
 
-def _add_action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, help_: str
-) -> argparse.ArgumentParser:
-    action = actions.add_parser(
-        name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False
-    )
+def _add_action(actions: Actions, name: str, help_: str) -> argparse.ArgumentParser:
+    action = add_action(actions, name, help_)
     action.add_argument("port", metavar="PORT", help="serial0, or the port's name or path")
     add_source_arguments(action, is_repeated=True)
-    action.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        help="holds the password of the status page; else that of the configuration",
-    )
+    add_password_file(action)
     return action
 
 
 def minutes(text: str) -> float:
-    found = re.fullmatch(r"(\d{1,6})([smh])", text)
-    request = 0.0 if found is None else int(found[1]) * _UNITS[found[2]]
+    request = (seconds_in(text) or 0) / 60
     if not 0 < request <= RELEASE_MINUTES_MAX:
         most = f"{RELEASE_MINUTES_MAX // 60}h"
         raise argparse.ArgumentTypeError(f"such as 90s, 5m or 1h, at most {most}, not {text!r}")

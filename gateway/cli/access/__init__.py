@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.arguments import add_action
 from gateway.cli.output import print_error, print_line, put
 from gateway.cli.sources import add_source_arguments, usable_configuration
 from gateway.config.settings import ACCESS_ACTIONS, Settings
@@ -32,7 +33,7 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    explain = _add_action(actions, "explain", "say which rule decides for a sensor", EXPLAIN)
+    explain = add_action(actions, "explain", "say which rule decides for a sensor", EXPLAIN)
     add_source_arguments(explain)
     explain.add_argument("client", metavar="CLIENT", help="its client id")
     does = (CONNECT, *ACCESS_ACTIONS)
@@ -44,21 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--identity", default="anonymous@udp0", help="how it is known (default: %(default)s)"
     )
     explain.add_argument("--json", action="store_true", help="one JSON object")
-    taking = _add_action(actions, "import", "turn mosquitto's acl_file into rules", IMPORT)
+    taking = add_action(actions, "import", "turn mosquitto's acl_file into rules", IMPORT)
     taking.add_argument("file", metavar="FILE", type=Path, help="the acl_file of mosquitto")
-
-
-def _add_action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, what: str, end: str
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        help=what,
-        description=f"{what[:1].upper()}{what[1:]}.",
-        epilog=end,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ What is set aside the running gateway sends again or deletes.
 import argparse
 
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.arguments import add_action
 from gateway.cli.buffer import aside, export, overview, peek
 from gateway.cli.buffer.on_disk import BufferError
 from gateway.cli.output import print_error
@@ -35,10 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("export", export.add_arguments),
         ("aside", aside.add_arguments),
     ):
-        help_ = HELP[name]
-        action = actions.add_parser(
-            name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False
-        )
+        action = add_action(actions, name, HELP[name])
         add_source_arguments(action, is_repeated=True)
         add(action)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.admin.aside import ASIDE_SCHEMA, listed
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.arguments import Actions, add_action, add_password_file
 from gateway.cli.buffer.export import STDOUT, to_file
 from gateway.cli.buffer.on_disk import BufferError
 from gateway.cli.live import HINT, clock, printable
@@ -66,20 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             type=_number,
             help="of the list, as many as you like, or all",
         )
-        action.add_argument(
-            "--password-file",
-            metavar="FILE",
-            type=Path,
-            help="holds the password of the status page; else that of the configuration",
-        )
+        add_password_file(action)
 
 
-def _add_action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, help_: str
-) -> argparse.ArgumentParser:
-    action = actions.add_parser(
-        name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False
-    )
+def _add_action(actions: Actions, name: str, help_: str) -> argparse.ArgumentParser:
+    action = add_action(actions, name, help_)
     add_source_arguments(action, is_repeated=True)
     return action
 

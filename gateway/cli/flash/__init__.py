@@ -7,6 +7,7 @@ its program and its settings, and wait until the gateway receives its first mess
 import argparse
 
 from gateway.app.exit_codes import ExitCode
+from gateway.cli.arguments import add_action
 from gateway.cli.flash.options import (
     add_batch_options,
     add_contact_options,
@@ -60,10 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "test": (add_target_options, add_contact_options),
     }
     for name, adders in sets.items():
-        help_ = HELP[name]
-        action = actions.add_parser(
-            name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False
-        )
+        action = add_action(actions, name, HELP[name])
         for add in adders:
             add(action, is_repeated=True)
         if name == "list":

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from gateway.cli.arguments import Actions, add_action
+from gateway.cli.numbers import seconds_in
 from gateway.cli.sources import add_source_arguments, usable_configuration
 
 EPILOG = """
@@ -71,28 +73,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def duration_s(text: str) -> int:
     """Raises ArgumentTypeError."""
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    number = text[:-1]
-    is_number = number.isascii() and number.isdigit() and len(number) <= 6
-    if text[-1:] not in units or not is_number or not int(number):
+    seconds = seconds_in(text)
+    if not seconds:
         raise argparse.ArgumentTypeError(f"such as 90m, 12h or 7d, not {text[:20]!r}")
-    return int(number) * units[text[-1]]
+    return seconds
 
 
 def _add_action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    actions: Actions,
     name: str,
     what: str,
     end: str | None = None,
 ) -> argparse.ArgumentParser:
-    action = actions.add_parser(
-        name,
-        help=what,
-        description=f"{what[:1].upper()}{what[1:]}.",
-        epilog=end,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    action = add_action(actions, name, what, end)
     add_source_arguments(action)
     if name != "export":
         action.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
