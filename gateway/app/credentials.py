@@ -83,7 +83,7 @@ def _read(settings: Settings) -> Credentials:
 
 
 def refuse_open_page(settings: Settings, config: Path = USUAL_CONFIG) -> None:
-    """Raises LinkError for a page that other machines reach and nobody has to sign in on."""
+    """Raises LinkError for a page that other machines reach and that asks for no sign-in."""
     listen = settings.admin.listen
     if listen is None or listen.is_loopback or settings.has_accounts:
         return

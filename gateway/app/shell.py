@@ -166,8 +166,8 @@ class Shell:
 
     def used_addresses(self, link: int) -> set[bytes]:
         """Of the link's own: those at which, or behind which, a client has a session."""
-        octets = self._links[link].address_bytes
-        return {address[:octets] for address in self._engine.client_table.on_link(link)}
+        address_bytes = self._links[link].address_bytes
+        return {address[:address_bytes] for address in self._engine.client_table.on_link(link)}
 
     def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
@@ -347,10 +347,10 @@ class Shell:
         """`datagrams`: by link."""
         for number, batch in datagrams.items():
             link = self._links[number]
-            octets = link.address_bytes
+            address_bytes = link.address_bytes
             for address, _ in batch:
-                if len(address) != octets:  # protected, or to a node behind a forwarder
-                    batch = [each for one in batch for each in self._on_the_air(one, octets)]
+                if len(address) != address_bytes:  # protected, or to a node behind a forwarder
+                    batch = [each for one in batch for each in self._on_the_air(one, address_bytes)]
                     break
             link.send_all(batch)
 
@@ -358,7 +358,7 @@ class Shell:
         self, one: tuple[bytes, bytes], address_bytes: int
     ) -> list[tuple[bytes, bytes]]:
         """As it is on the link: protected first, and then in the encapsulation of a forwarder. What
-        the link cannot have as an address was left by a former configuration; nobody is there.
+        the link cannot have as an address was left by a former configuration; nothing is there.
         """
         address, datagram = one
         if len(address) != address_bytes and address.endswith(PROTECTED_MARK):

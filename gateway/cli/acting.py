@@ -86,7 +86,7 @@ def act_as(
     configuration: Configuration, given: Path | None, action: str, asked: dict[str, Any]
 ) -> str:
     """What came of it, in a sentence. `given`: the file of a password. Raises NotDoneError, or
-    NoAnswerError if nobody answers.
+    NoAnswerError if there is no answer.
     """
     place = place_of(configuration)
     if given is None and (done := _act_here(place, action, asked)) is not None:
@@ -110,7 +110,7 @@ def _act_here(place: Place, action: str, asked: dict[str, Any]) -> str | None:
 
 def act(place: Place, password: str, action: str, asked: dict[str, Any]) -> str:
     """What came of it, in a sentence. `password`: or a token. Raises NotDoneError, or NoAnswerError
-    if nobody answers.
+    if there is no answer.
     """
     try:
         return _Visit(place).act(password, action, asked)

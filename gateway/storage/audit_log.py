@@ -55,28 +55,28 @@ class AuditEntry:
             "done": self.is_done,
             "answer": self.said[:TEXT_LENGTH_MAX],
         }
-        octets = json.dumps(document).encode()
-        if len(octets) > LINE_BYTES_MAX:
-            octets = json.dumps(document | {"asked": {"left_out": len(octets)}}).encode()
-        return octets + b"\n"
+        content = json.dumps(document).encode()
+        if len(content) > LINE_BYTES_MAX:
+            content = json.dumps(document | {"asked": {"left_out": len(content)}}).encode()
+        return content + b"\n"
 
 
 def append(folder: Path, lines: Sequence[bytes]) -> None:
     """Raises OSError. May block as long as the disk does."""
     path = folder / AUDIT_FILE
-    octets = b"".join(lines)
+    content = b"".join(lines)
     file = os.open(path, _FLAGS, 0o600)
     try:
         size = os.fstat(file).st_size
-        if size and size + len(octets) > FILE_BYTES_MAX:
+        if size and size + len(content) > FILE_BYTES_MAX:
             path.replace(folder / FORMER_FILE)
             os.close(file)
             file = os.open(path, _FLAGS, 0o600)
             size = 0
         if size and os.pread(file, 1, size - 1) != b"\n":
-            octets = b"\n" + octets  # what a power cut has torn
-        while octets:
-            octets = octets[os.write(file, octets) :]
+            content = b"\n" + content  # what a power cut has torn
+        while content:
+            content = content[os.write(file, content) :]
         os.fdatasync(file)
     finally:
         os.close(file)

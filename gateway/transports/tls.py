@@ -122,7 +122,7 @@ def _present(
     def no_password() -> str:
         # Without this OpenSSL asks on the terminal, where nobody sits.
         raise LinkError(
-            f"{key_name} {key_file} is encrypted, and a daemon has nobody to ask: "
+            f"{key_name} {key_file} is encrypted, and a daemon cannot ask for its password: "
             f"`openssl pkey -in {key_file} -out NEW_FILE` decrypts it"
         )
 

@@ -98,10 +98,10 @@ async def session_headers(server: Listening, user: str, password: str) -> dict[s
     """
     body = json.dumps({"user": user, "password": password}).encode()
     head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    octets = await exchange(server, b"POST /api/session HTTP/1.1\r\n" + head + body)
-    cookie = re.search(rb"Set-Cookie: ([^;]+);", octets)
-    assert cookie is not None, octets
-    return {"Cookie": cookie[1].decode(), "X-Tidegate-Token": answer_of(octets).json["token"]}
+    raw = await exchange(server, b"POST /api/session HTTP/1.1\r\n" + head + body)
+    cookie = re.search(rb"Set-Cookie: ([^;]+);", raw)
+    assert cookie is not None, raw
+    return {"Cookie": cookie[1].decode(), "X-Tidegate-Token": answer_of(raw).json["token"]}
 
 
 async def exchange(server: Listening, request: bytes, *, hang_up: bool = False) -> bytes:

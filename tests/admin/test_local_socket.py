@@ -106,7 +106,7 @@ def test_on_it_no_password_is_needed(tmp_path: Path) -> None:
             with pytest.raises(NoAnswerError):
                 await asyncio.to_thread(fetch, Place(None), "/api/status")
             assert server.listening_on[1]
-        with pytest.raises(NoAnswerError):  # what is left answers nobody
+        with pytest.raises(NoAnswerError):  # what is left does not answer
             await asyncio.to_thread(fetch, here, "/api/status")
 
     asyncio.run(story())

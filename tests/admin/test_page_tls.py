@@ -29,9 +29,9 @@ async def shown(server: AdminServer, trusted: Path, request: bytes = b"") -> tup
     reader, writer = await asyncio.open_connection(*server.listening_on, ssl=context)
     certificate = writer.get_extra_info("ssl_object").getpeercert()
     writer.write(request or b"GET /healthz HTTP/1.1\r\n\r\n")
-    octets = await reader.read()
+    raw = await reader.read()
     writer.transport.abort()
-    return dict(pair[0] for pair in certificate["subject"])["commonName"], octets
+    return dict(pair[0] for pair in certificate["subject"])["commonName"], raw
 
 
 def test_a_renewed_certificate_is_shown_to_new_connections(
@@ -45,9 +45,9 @@ def test_a_renewed_certificate_is_shown_to_new_connections(
             assert server.scheme == "https"
             assert (await shown(server, certificates.authority))[0] == "server"
             server.use_certificate(second)
-            name, octets = await shown(server, certificates.authority)
+            name, raw = await shown(server, certificates.authority)
             assert name == "client"
-            assert octets.startswith(b"HTTP/1.0 200 OK")
+            assert raw.startswith(b"HTTP/1.0 200 OK")
 
     run(story())
 
@@ -62,8 +62,8 @@ def test_over_tls_the_cookie_is_for_tls_and_this_host_alone(
             body = b'{"password": "tide"}'
             request = b"POST /api/session HTTP/1.1\r\nContent-Type: application/json\r\n"
             request += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-            _, octets = await shown(server, certificates.authority, request)
-        (line,) = [each for each in octets.split(b"\r\n") if each.startswith(b"Set-Cookie")]
+            _, raw = await shown(server, certificates.authority, request)
+        (line,) = [each for each in raw.split(b"\r\n") if each.startswith(b"Set-Cookie")]
         assert line.startswith(b"Set-Cookie: __Host-tidegate_")
         for attribute in (b"; Path=/", b"; Secure", b"; HttpOnly", b"; SameSite=Strict"):
             assert attribute in line

@@ -22,7 +22,7 @@ from tests.admin.test_actions import Noted
 TOKENS = {"viewer token": "tg_looks", "operator token": "tg_acts"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 WHO = (
-    "nobody",
+    "anonymous",
     "viewer",
     "operator",
     "operator without the token",
@@ -34,7 +34,7 @@ WHO = (
 )
 # Who may read what: the others hear 401, or 403 if it is known who they are.
 ANYONE = dict.fromkeys(WHO, 200)
-VIEWERS = ANYONE | {"nobody": 401, "expired session": 401, "wrong token": 401}
+VIEWERS = ANYONE | {"anonymous": 401, "expired session": 401, "wrong token": 401}
 OPERATORS = VIEWERS | {"viewer": 403, "viewer token": 403}
 ACTION = OPERATORS | {"operator without the token": 403, "operator from another site": 403}
 SIGNING_IN = dict.fromkeys(WHO, 403) | {"operator from another site": 403}
@@ -114,7 +114,7 @@ async def asked(
 
 
 async def headers_of(server: AdminServer, who: str, clock: Clock) -> dict[str, str]:
-    if who == "nobody":
+    if who == "anonymous":
         return {}
     if who == "wrong token":
         return {"Authorization": "Bearer tg_made_up"}

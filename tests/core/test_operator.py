@@ -355,7 +355,7 @@ def test_who_waits_does_so_after_a_restart_unless_it_is_listed_now() -> None:
     assert code(bench.say(b"well", short(b"1", 1, 8))) == ReturnCode.ACCEPTED
 
 
-def test_where_all_may_come_in_nobody_waits() -> None:
+def test_where_all_may_come_in_none_waits() -> None:
     bench = Bench(EngineOptions(UPSTREAM, saves=True))
     bench.take(bench.engine.restore(StateRecords([], [], [], [], waiting=[WELL]), 0.0))
     assert bench.engine.operator.waiting == []

@@ -172,7 +172,7 @@ def test_openssl_s_client_with_a_certificate(broker: Mosquitto, tmp_path: Path) 
         finally:
             peer.close()
         assert "cert:client at 127.0.0.1" in running.log
-        other = SClient(port, "-cert", made.stranger, "-key", made.key(made.stranger))
+        other = SClient(port, "-cert", made.untrusted, "-key", made.key(made.untrusted))
         other.timeout_s = 2.0
         with pytest.raises((AssertionError, BrokenPipeError)):
             other.ask(framed(0x04, b"\x04\x01\x00\x3cother"), b"\x03\x05\x00")

@@ -19,7 +19,7 @@ class Certificates:
         self.wrong_name = self.signed("wrong_name", "subjectAltName=DNS:elsewhere.example")
         self.expired = self.signed("expired", "subjectAltName=DNS:localhost", days=-1)
         self.client = self.signed("client", "subjectAltName=DNS:gateway")
-        self.stranger = self.signed("stranger", "subjectAltName=DNS:gateway", by="other")
+        self.untrusted = self.signed("untrusted", "subjectAltName=DNS:gateway", by="other")
 
     def key(self, certificate: Path) -> Path:
         return certificate.with_suffix(".key")

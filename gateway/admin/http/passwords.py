@@ -25,7 +25,7 @@ _PARTS = re.compile(
     r"\$scrypt\$ln=(?P<n>\d{2}),r=(?P<r>\d+),p=(?P<p>\d+)\$(?P<salt>[^$]+)\$(?P<hash>[^$]+)"
 )
 # Of a user that does not exist: the answer takes as long as for one that does.
-_NOBODY = f"$scrypt$ln={LOG_N},r={R},p={P}${'A' * 22}${'A' * 32}"
+_NO_USER = f"$scrypt$ln={LOG_N},r={R},p={P}${'A' * 22}${'A' * 32}"
 
 
 def hash_password(password: str, log_n: int = LOG_N, p: int = P) -> str:
@@ -42,7 +42,7 @@ def is_password(password: str, stored: str | None) -> bool:
     """Takes a tenth of a second to seconds of one processor, so not on the event loop. None: there
     is no such user.
     """
-    parts = _PARTS.fullmatch(stored or _NOBODY)
+    parts = _PARTS.fullmatch(stored or _NO_USER)
     assert parts is not None, "the configuration takes no other"
     expected = _decoded(parts["hash"])
     numbers = int(parts["n"]), int(parts["r"]), int(parts["p"])
@@ -64,8 +64,8 @@ def _scrypt(password: str, salt: bytes, log_n: int, r: int, p: int, length: int)
     )
 
 
-def _encoded(octets: bytes) -> str:
-    return base64.b64encode(octets).rstrip(b"=").decode()
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).rstrip(b"=").decode()
 
 
 def _decoded(text: str) -> bytes:

@@ -104,13 +104,13 @@ def _fill(
         writer.add(CONFIG_NAME, read_regular(config, FILE_BYTES_MAX), Owner.of(config.stat()))
     files, left_out = [], []
     for key, path in files_of(settings).items():
-        octets, owner = b"", Owner()
+        content, owner = b"", Owner()
         if with_secrets or not is_secret(key):
-            octets, owner = _content(key, stored_at(path), settings.gateway.state_dir)
-        if not octets or (_PRIVATE_KEY in octets and not with_secrets):
+            content, owner = _content(key, stored_at(path), settings.gateway.state_dir)
+        if not content or (_PRIVATE_KEY in content and not with_secrets):
             left_out.append(key)
         else:
-            writer.add(FILES + key, octets, owner)
+            writer.add(FILES + key, content, owner)
             files.append(key)
     # Beside the backup, where there is room for it in all likelihood.
     with TemporaryDirectory(prefix=".tidegate-backup-", dir=partial.parent) as folder:
@@ -125,8 +125,8 @@ def _fill(
                 with state.reading(name) as announced:
                     writer.add(member, announced.read(ANNOUNCED_BYTES_MAX))
     count = 0
-    for name, octets in segments(settings.gateway.journal_dir):
-        writer.add(JOURNAL + name, octets)
+    for name, content in segments(settings.gateway.journal_dir):
+        writer.add(JOURNAL + name, content)
         count += 1
     return Taken(
         segments=count,
@@ -149,16 +149,16 @@ def _content(key: str, path: Path, state_dir: Path) -> tuple[bytes, Owner]:
     try:
         if key == KEYS_KEY and path.parent == state_dir:  # another user's folder
             with Folder.opened(state_dir) as state, state.reading(path.name) as file:
-                octets, owner = file.read(FILE_BYTES_MAX + 1), Owner()
+                content, owner = file.read(FILE_BYTES_MAX + 1), Owner()
         else:
-            octets, owner = read_regular(path, FILE_BYTES_MAX + 1), Owner.of(path.stat())
+            content, owner = read_regular(path, FILE_BYTES_MAX + 1), Owner.of(path.stat())
     except PermissionError:
         raise
     except OSError as error:
         raise BackupError(f"{key} {path} cannot be read: {error.strerror}") from None
-    if len(octets) > FILE_BYTES_MAX:
+    if len(content) > FILE_BYTES_MAX:
         raise BackupError(f"{key} {path} is larger than {FILE_BYTES_MAX // MIB} MiB")
-    return octets, owner
+    return content, owner
 
 
 def _sync_folder(folder: Path) -> None:

@@ -415,7 +415,7 @@ def test_two_devices_of_one_identity_are_told_of_as_ever() -> None:
     assert bench.told(IdShared) != []
 
 
-def test_without_bindings_nobody_is_asked_who_it_is() -> None:
+def test_without_bindings_no_client_is_asked_who_it_is() -> None:
     bench = BindingBench(None)
 
     def identity_of(_link: int, _address: bytes) -> str:

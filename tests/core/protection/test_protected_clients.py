@@ -1,4 +1,4 @@
-"""Clients that protect their packets, in a whole engine: served, and by nobody else's packets."""
+"""Clients that protect their packets, in a whole engine: served, and by no other packets."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_certificate_for_a_name_is_not_for_its_ip_address(
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-@pytest.mark.parametrize("with_one", [True, False], ids=["a stranger's", "none"])
+@pytest.mark.parametrize("with_one", [True, False], ids=["an untrusted one", "none"])
 def test_a_client_certificate_that_the_broker_refuses(
     run: Run, certificates: Certificates, version: ssl.TLSVersion, with_one: bool
 ) -> None:
@@ -186,7 +186,7 @@ def test_a_client_certificate_that_the_broker_refuses(
         server.maximum_version = version
         server.verify_mode = ssl.CERT_REQUIRED
         server.load_verify_locations(certificates.authority)
-        ours = certificates.stranger if with_one else None
+        ours = certificates.untrusted if with_one else None
         key = certificates.key(ours) if ours else None
         client = client_context(certificates.authority, ours, key)
         failure, reason = await tls_reason(server, client)

@@ -111,8 +111,8 @@ async def test_an_identity_that_comes_from_elsewhere_has_its_former_session_ende
     listening = Listening()
     former = listening.connected()
     listening.connected(address=ELSEWHERE)
-    (farewell,) = listening.air.taken(HERE)
-    assert former.opened(farewell) is None
+    (closing,) = listening.air.taken(HERE)
+    assert former.opened(closing) is None
     assert former.is_ended
     assert listening.link.session_count == 1
     assert listening.link.counters.sessions_ended == {"taken_over": 1}
@@ -189,7 +189,7 @@ async def test_of_two_keys_the_other_is_tried_when_one_has_failed() -> None:
 @in_a_loop
 async def test_a_name_without_a_key_is_refused_at_once() -> None:
     listening = Listening()
-    client = DtlsClient("nobody", KEY)
+    client = DtlsClient("unknown", KEY)
     assert not listening.shake_hands(client)
     assert client.problem is not None
     assert "unknown psk identity" in client.problem
@@ -225,8 +225,8 @@ async def test_close_notify_ends_a_session_on_either_side() -> None:
     assert listening.link.counters.sessions_ended == {"closed_by_peer": 1}
     other = listening.connected("well", OTHER_KEY, ELSEWHERE)
     listening.link.close()
-    (farewell,) = listening.air.taken(ELSEWHERE)
-    assert other.opened(farewell) is None
+    (closing,) = listening.air.taken(ELSEWHERE)
+    assert other.opened(closing) is None
     assert other.is_ended
     assert listening.air.is_closed
 
