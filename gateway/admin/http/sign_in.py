@@ -165,7 +165,9 @@ class SignIn:
 
     def session_of(self, cookie: str | None) -> Session | None:
         """Whose cookie this is, if it is still good."""
-        key = _digest(cookie or "")
+        if not cookie or not self._sessions:
+            return None  # the first digest of a process costs it half a megabyte
+        key = _digest(cookie)
         session = self._sessions.get(key)
         if session is None:
             return None
@@ -181,7 +183,8 @@ class SignIn:
         return self.accounts.tokens.get(hash_token(text))
 
     def end(self, cookie: str | None) -> None:
-        self._sessions.pop(_digest(cookie or ""), None)
+        if cookie:
+            self._sessions.pop(_digest(cookie), None)
 
     def _begun(self, user: str, now: float) -> Session:
         if len(self._sessions) >= SESSIONS_MAX:

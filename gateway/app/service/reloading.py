@@ -125,6 +125,8 @@ class Reloading:
         """
         if self._task is None and self.now() >= self._look_at:
             self._look_at = self.now() + FILES_EVERY_S
+            if not named_files(self.in_force.configuration.settings):
+                return  # as most are, which so have no thread for it
             self._task = asyncio.get_running_loop().create_task(self._look(), name="credentials")
 
     async def _look(self) -> None:
