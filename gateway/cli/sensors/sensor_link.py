@@ -27,6 +27,8 @@ class SensorLink(asyncio.DatagramProtocol):
     air: Air = field(default_factory=lambda: Air(Random(0)))
     transport: asyncio.DatagramTransport | None = field(default=None, init=False)
     timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    # Of the timer: uvloop's has no time itself where that is over already.
+    due_at: float = field(default=0.0, init=False)
 
     # From the owner
 
@@ -85,7 +87,9 @@ class SensorLink(asyncio.DatagramProtocol):
     def _rearm(self) -> None:
         at = self.sensor.wake_at()
         if self.timer is not None:
-            if at is not None and self.timer.when() <= at:
+            if at is not None and self.due_at <= at:
                 return
             self.timer.cancel()
-        self.timer = None if at is None else asyncio.get_running_loop().call_at(at, self._wake)
+        self.timer = None
+        if at is not None:
+            self.due_at, self.timer = at, asyncio.get_running_loop().call_at(at, self._wake)
