@@ -14,6 +14,9 @@ from pathlib import Path
 _TABLES = {"udp": ("net/udp", "net/udp6"), "tcp": ("net/tcp", "net/tcp6")}
 _LOCAL, _STATE, _INODE = 1, 3, 9  # columns of these tables
 _LISTENS = "0A"  # TCP alone has states
+# The kernel writes these tables a page at a time and leaves out lines when sockets are opened or
+# closed meanwhile: one reading in 30 beside a program that does so all the time.
+_READINGS = 5
 # Pseudo-terminals (Documentation/admin-guide/devices.txt). Each container counts its own from 0, so
 # that one number is several of them.
 PSEUDO_TERMINALS = range(136, 144)
@@ -77,7 +80,7 @@ def _holder(
 
 def only_groups_have(port: int, proc: Path = Path("/proc")) -> bool:
     """Whether all sockets on this port are bound to multicast groups, and none to an address."""
-    hosts = [columns[_LOCAL].rpartition(":")[0] for columns in _sockets(port, "udp", proc)]
+    hosts = {columns[_LOCAL].rpartition(":")[0] for columns in _sockets(port, "udp", proc)}
     return bool(hosts) and all(map(_is_group, hosts))
 
 
@@ -87,7 +90,15 @@ def _is_group(host: str) -> bool:
     return first == 0xFF if len(host) > 8 else first & 0xF0 == 0xE0
 
 
-def _sockets(port: int, protocol: str, proc: Path) -> Iterator[list[str]]:
+def _sockets(port: int, protocol: str, proc: Path) -> list[list[str]]:
+    """The lines of the sockets on this port, some perhaps more than once."""
+    found: list[list[str]] = []
+    for _ in range(_READINGS):
+        found += _one_reading(port, protocol, proc)
+    return found
+
+
+def _one_reading(port: int, protocol: str, proc: Path) -> Iterator[list[str]]:
     for table in _TABLES[protocol]:
         try:
             lines = (proc / table).read_text().splitlines()[1:]
