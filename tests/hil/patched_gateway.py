@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,11 @@ from gateway.core.effects import Transmit
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.values import Reading
 from gateway.frames import Puback
+from gateway.storage.journal.journal import CommitGroup, Journal
 from tests.simulation.mutants import acknowledge_early
 
 EVERY = 4
+SLOW_WRITE_S = 1.0  # so long that a kill meanwhile is in time on a busy machine as well
 ANOTHER = 1_000_000  # so far from all sequences of a test
 
 Transmitted = Callable[[Publisher, Reading], Any]
@@ -89,8 +92,20 @@ def corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Publisher, "_transmit", mutant)
 
 
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading is acknowledged before it is written, to a slow disk."""
+    acknowledge_early(lambda one: Puback(one.topic_id, one.message_id, 0), qos=1)(monkeypatch)
+    write = Journal.write
+
+    def slow(self: Journal, group: CommitGroup) -> None:
+        time.sleep(SLOW_WRITE_S)
+        write(self, group)
+
+    monkeypatch.setattr(Journal, "write", slow)
+
+
 MISTAKES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "early": acknowledge_early(lambda one: Puback(one.topic_id, one.message_id, 0), qos=1),
+    "early": early,
     "reorder": reorder,
     "repeat": repeat,
     "drop_retained": drop_retained,

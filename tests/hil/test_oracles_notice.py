@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,6 @@ from tests.support.boards import require_board
 
 # Of what has to arrive; a quarter of a minute would tell no more here.
 SETTLE_S = 3.0
-# The gateway is killed while its journal waits to write: so long that the kill is in time on a busy
-# machine as well.
-LINGER_MS = 1000
 SCENARIOS = {
     "early": "gateway_killed_alone",
     "reorder": "calm",
@@ -32,8 +28,6 @@ SCENARIOS = {
 
 def campaign(folder: Path, mistake: str) -> Campaign:
     played = scenario.read(scenario.FOLDER / f"{SCENARIOS[mistake]}.toml")
-    if mistake == "early":
-        played = replace(played, linger_ms=LINGER_MS)
     return Campaign(
         boards=[one for one in inventory.read(inventory.DEFAULT) if one.spec.id == "wasi-udp"],
         scenarios=[played],
