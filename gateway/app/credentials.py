@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.config.credential import credential_of, stored_at
 from gateway.config.regular_file import opening, read_regular
 from gateway.config.settings import Settings
-from gateway.transports.errors import LinkError
+from gateway.transports.errors import LinkError, NotAllowedError
 from gateway.transports.tls import FILE_BYTES_MAX, broker_context, page_context
 
 USUAL_CONFIG = Path("/etc/tidegate/config.toml")
@@ -68,7 +68,7 @@ def _read(settings: Settings) -> Credentials:
     admin_password = _password("admin.password_file", settings.admin.password_file)
     if admin_password == b"":
         raise LinkError(f"admin.password_file {settings.admin.password_file} holds no password")
-    keys, keys_digest = _device_keys(settings.keys_file)
+    keys, keys_digest = _device_keys(settings.keys_file, settings.gateway.state_dir)
     return Credentials(
         password=password,
         admin_password=admin_password,
@@ -179,7 +179,7 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _device_keys(path: Path) -> tuple[ValidKeys | None, bytes]:
+def _device_keys(path: Path, state_dir: Path) -> tuple[ValidKeys | None, bytes]:
     """Raises LinkError."""
     opening(path)
     try:
@@ -188,6 +188,11 @@ def _device_keys(path: Path) -> tuple[ValidKeys | None, bytes]:
         if credential_of(path) is None:
             return None, b""  # no device has a key yet
     except OSError as error:
+        if isinstance(error, PermissionError) and path.parent == state_dir:  # not set by anyone
+            from gateway.host.causes import not_allowed
+
+            reason = not_allowed(state_dir, "gateway.state_dir")
+            raise NotAllowedError(f"gateway.state_dir {state_dir} {reason}") from error
         raise LinkError(f"security.keys_file {path} cannot be read: {error.strerror}") from error
     from gateway.storage.keys.errors import KeysError  # where there are keys alone
     from gateway.storage.keys.file import read_keys

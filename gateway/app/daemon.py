@@ -68,7 +68,7 @@ from gateway.storage.journal.options import JournalError
 from gateway.storage.state.errors import StateError
 from gateway.transports.broker.link import LASTS_S, BrokerLink
 from gateway.transports.clock import machine_now, now, pauses, unix_ms_at_zero
-from gateway.transports.errors import LinkError
+from gateway.transports.errors import LinkError, NotAllowedError
 from gateway.transports.heartbeat import Heartbeat
 from gateway.transports.places import (
     forwarders_within,
@@ -113,6 +113,9 @@ def serve(
     except LimitError as error:
         log.error("%s", error)
         return ExitCode.UNAVAILABLE
+    except NotAllowedError as error:
+        log.error("%s", error)
+        return ExitCode.PERMISSION
     except LinkError as error:
         log.error("%s", error)
         return ExitCode.CONFIGURATION

@@ -80,7 +80,12 @@ def test_it_is_for_user_and_group_and_takes_the_place_of_one_that_was_left(tmp_p
 
 
 def test_on_it_no_password_is_needed(tmp_path: Path) -> None:
-    configuration = load(None, environment={}, overrides=[f"gateway.state_dir={tmp_path}"])
+    # On port 1: on the usual one there may be a gateway.
+    configuration = load(
+        None,
+        environment={"TIDEGATE_ADMIN__LISTEN": "127.0.0.1:1"},
+        overrides=[f"gateway.state_dir={tmp_path}"],
+    )
     assert place_of(configuration).sockets == (tmp_path / "admin.sock",)
     elsewhere = load(
         None,
