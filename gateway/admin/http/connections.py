@@ -17,10 +17,12 @@ import asyncio
 import contextlib
 import re
 import socket
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from ssl import SSLContext
+from typing import Any
 
 from gateway.admin.http.listening import open_listener
 from gateway.admin.http.local_socket import LocalPeer, LocalSocket, peer_of
@@ -37,6 +39,9 @@ BACKLOG = 64
 CONNECTIONS_MAX = 2 * BACKLOG
 
 HEAD_END = b"\r\n\r\n"
+# As before Python 3.13, which would remove the file at the end in the loop's thread, on a disk that
+# may hang.
+_FILE_STAYS: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*\r\n", re.IGNORECASE)
 
 __all__ = ["Connections", "LocalPeer", "LocalSocket", "Pieces", "Received", "Reply"]
@@ -105,7 +110,7 @@ class Connections:
         listener = local.listening()
         self._local, self._local_group = local, local.group_id
         self._local_server = await asyncio.start_unix_server(
-            self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=self._backlog
+            self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=self._backlog, **_FILE_STAYS
         )
 
     async def stop(self) -> None:
