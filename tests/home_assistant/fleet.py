@@ -21,6 +21,7 @@ OF_THE_BROKER = (
     "Failed to connect to MQTT server",
     "Error returned from MQTT server: The connection was lost",
     "Error talking to MQTT: The client is not currently connected",
+    "[paho.mqtt.client] failed to receive on socket: [Errno 104] Connection reset by peer",
 )
 
 Shown = dict[str, dict[str, str]]
