@@ -80,7 +80,11 @@ def engine_options(
             subscriptions_max=limits.subscriptions_per_client_max,
             when_outbox_full=WhenOutboxFull(limits.outbox_when_full),
             queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
-            access=AccessGate(access_rules(settings), bindings=client_bindings(settings)),
+            access=AccessGate(
+                access_rules(settings),
+                bindings=client_bindings(settings),
+                narrows=settings.security.subscribe_wider == "narrow",
+            ),
         ),
         admission=AdmissionOptions(
             **same_named(AdmissionOptions, *for_clients),

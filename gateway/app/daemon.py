@@ -271,7 +271,9 @@ class _Parts:
         if after.binding != before.binding:
             self.shell.on_asked(self.engine.operator.use_bindings(client_bindings(after)))
         if (after.access, after.security) != (before.access, before.security):
-            self.shell.on_asked(self.engine.operator.use_access(access_rules(after)))
+            narrows = after.security.subscribe_wider == "narrow"
+            outputs = self.engine.operator.use_access(access_rules(after), narrows=narrows)
+            self.shell.on_asked(outputs)
         if self.admin is not None:
             from gateway.app.build_admin import accounts_of
 

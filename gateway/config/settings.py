@@ -234,6 +234,7 @@ class DtlsSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
     access_default: Literal["allow", "deny"] = "deny"
+    subscribe_wider: Literal["refuse", "narrow"] = "refuse"
     keys_file: Path | None = None  # see `Settings.keys_file`
 
 

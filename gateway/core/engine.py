@@ -201,6 +201,7 @@ class Engine:
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
         self._acceptor.admission.restore(saved.permits, saved.waiting)
+        outputs += self.operator.end_forbidden()
         if self.protection is not None:
             outputs += [Save(each) for each in self.protection.restore(saved.protection)]
         return self._apply(outputs, now)
