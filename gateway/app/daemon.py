@@ -271,6 +271,8 @@ class _Parts:
         if after.binding != before.binding:
             self.shell.on_asked(self.engine.operator.use_bindings(client_bindings(after)))
         if (after.access, after.security) != (before.access, before.security):
+            if after.access:
+                self.event_log.list_refusals()
             narrows = after.security.subscribe_wider == "narrow"
             outputs = self.engine.operator.use_access(access_rules(after), narrows=narrows)
             self.shell.on_asked(outputs)
@@ -376,6 +378,8 @@ def _build(
     engine = Engine(_with_places(options, settings), pauses)
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)
+    if settings.access or settings.admission.permit == "listed":
+        event_log.list_refusals()
     shell = Shell(engine, event_log.record, loop)
     links.build(settings, shell, credentials, in_force.device_keys)
     options.session.access.identity_of = links.identities()

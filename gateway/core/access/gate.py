@@ -39,6 +39,7 @@ class AccessGate:
     ) -> None:
         self.rules = rules
         self.narrows = narrows
+        _load_search(narrows)
         self.identity_of = identity_of
         self.bindings = bindings
         self._given = rules
@@ -70,6 +71,7 @@ class AccessGate:
         """Others than before."""
         self._given = rules
         self.narrows = narrows
+        _load_search(narrows)
         self._decide()
 
     def isolate(self, client_id: str) -> None:
@@ -172,3 +174,9 @@ class AccessGate:
         identity = self.identity_of(peer.link, peer.address)
         verdict = rules.verdict(client_id, identity, action, topic)
         return not verdict.allows(qos, payload_bytes, retain=retain)
+
+
+def _load_search(is_wanted: bool) -> None:
+    """Now, not when a client asks: the disk may be gone then."""
+    if is_wanted:
+        import gateway.core.access.parts  # noqa: F401

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 from gateway.config.patterns import CLIENT, IDENTITY, matches
 from gateway.config.topic_filters import covers, overlaps
-from gateway.core.access.parts import Part, PartSearch, Right
 from gateway.core.topic_trie import TopicTree
+
+if TYPE_CHECKING:  # most narrow nothing
+    from gateway.core.access.parts import Part
 
 VERDICTS_MAX = 20_000
 UNFIT = frozenset("/+#")
@@ -137,6 +139,8 @@ class AccessRules:
         return verdict
 
     def _has_part(self, client_id: str, identity: str, topic_filter: str) -> bool:
+        from gateway.core.access.parts import PartSearch, Right
+
         subscribe, receive = (
             Right(
                 self._parts(topic_filter, _Asked(client_id, identity, each)),
@@ -148,6 +152,8 @@ class AccessRules:
 
     def _parts(self, topic_filter: str, asked: _Asked) -> list[Part]:
         """What the rules say of topics in a filter, as far as they fit who asks."""
+        from gateway.core.access.parts import Part
+
         found: list[Part] = []
         for number, rule in enumerate(self._rules):
             if asked.is_of(rule):
