@@ -153,6 +153,18 @@ def client_bindings(settings: Settings) -> Bindings | None:
     return Bindings(Binding(each.identities, each.clients) for each in settings.binding)
 
 
+def load_parts(settings: Settings) -> None:
+    """Import what these settings need. Where files may be read: a reload applies them in the event
+    loop, which must not wait for a disk.
+    """
+    if settings.access:
+        pass
+    if settings.security.subscribe_wider == "narrow":
+        pass
+    if settings.binding:
+        pass
+
+
 def same_named(options: type[DataclassInstance], *tables: DataclassInstance) -> dict[str, Any]:
     """Values of the keys of these tables that have the name of an option."""
     names = {option.name for option in fields(options)}

@@ -480,6 +480,11 @@ class Settings:
         return tuple(udp for udp in self.udp if udp.listen != NOWHERE)
 
     @property
+    def requires_protection(self) -> bool:
+        """Whether a link drops what is not protected."""
+        return self.protection.required or any(each.security == "protected" for each in self.links)
+
+    @property
     def keys_file(self) -> Path:
         """Of the keys of devices."""
         return self.security.keys_file or self.gateway.state_dir / KEYS_FILE
