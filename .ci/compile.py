@@ -82,7 +82,7 @@ MODULES = {
         "topic_trie",
         "values",
     ),
-    "core.access": ("gate", "rules"),
+    "core.access": ("gate", "parts", "rules"),
     "core.clients": (
         "admission",
         "client_table",

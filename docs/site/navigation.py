@@ -34,6 +34,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "docs/brokers",
         "docs/secure_broker",
         "docs/security",
+        "docs/open_to_closed",
         "docs/backup",
         "docs/upgrading",
         "docs/troubleshooting",

@@ -26,6 +26,7 @@ _WHY_DROPPED = {
     Reason.PAYLOAD_TOO_LARGE: "it is larger than limits.payload_bytes_max or topic_bytes_max",
     Reason.NOT_CONNECTED: "it is not connected, and a message of QoS 0 does not wait; QoS 1 does",
     Reason.ASLEEP: "it sleeps, and a message of QoS 0 does not wait; QoS 1 does",
+    Reason.FORBIDDEN: "the rules of access do not let it receive that topic, see [[access]]",
     Reason.EGRESS_FULL: "it gets more than limits.egress_bytes_per_s_max already",
 }
 

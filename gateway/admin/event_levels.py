@@ -61,7 +61,9 @@ DROPPED: dict[Reason, EventLevel] = {
         "below tidegate/ the gateway alone publishes, and Home Assistant's configuration of its "
         "devices, or set home_assistant.sensors_may_configure",
     ),
-    Reason.FORBIDDEN: EventLevel(WARNING, "if it may do that, add an entry to [[access]]"),
+    Reason.FORBIDDEN: EventLevel(
+        WARNING, "if it may do that, add an entry to [[access]]: `tidegate access explain`"
+    ),
     Reason.BAD_FILTER: EventLevel(INFO),
     Reason.PAYLOAD_TOO_LARGE: EventLevel(
         WARNING,

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from gateway.admin.event_levels import DROPPED, SHARED_ADVICE, level_of, level_of_discovery
 from gateway.admin.http.throttle import Suppressed, Throttle
 from gateway.admin.log.logs import Value, fields
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
+    Denied,
     DiscoveryChanged,
     DiscoveryRole,
     Dropped,
@@ -33,6 +35,9 @@ from gateway.core.effects import (
 )
 from gateway.core.state_records import State
 from gateway.core.values import Peer
+
+if TYPE_CHECKING:  # most refuse nothing
+    from gateway.admin.refusals import Refusals
 
 DROPPED_LINES_MAX = 5  # in ten seconds, of each reason: enough to see what it is
 STATE_LINES_MAX = 20  # of each state: after a power cut this many sensors are named
@@ -58,6 +63,7 @@ class _Tally:
 class EventLog:
     def __init__(self, *, peer_text: Callable[[Peer], str], now: Callable[[], float]) -> None:
         self.upstream_resent = 0
+        self.refusals: Refusals | None = None
         self._peer_text = peer_text
         self._now = now
         self._dropped = {reason: _Tally(DROPPED_LINES_MAX) for reason in Reason}
@@ -77,7 +83,10 @@ class EventLog:
     def record(self, effect: Effect) -> None:
         """Count it and log it if it is news; anything else is ignored."""
         if type(effect) is Dropped:
-            self._count(effect, self._dropped[effect.reason], effect.count)
+            if effect.denied is None or self._is_worth_a_line(effect, effect.denied):
+                self._count(effect, self._dropped[effect.reason], effect.count)
+            else:
+                self._dropped[effect.reason].total += effect.count
         elif type(effect) is StateChanged:
             self._count(effect, self._states[effect.after])
         elif type(effect) is Rebound:
@@ -86,6 +95,10 @@ class EventLog:
             self._count(effect, self._shared)
         else:
             self._tell_of_the_gateway(effect)
+
+    def _is_worth_a_line(self, dropped: Dropped, denied: Denied) -> bool:
+        """Each client and topic is, once in a time."""
+        return self.refusals is None or self.refusals.note(dropped, denied, self._now())
 
     def _tell_of_the_gateway(self, effect: Effect) -> None:
         """What is about no client."""
@@ -106,6 +119,12 @@ class EventLog:
             self._count(effect, self._parts[effect.after])
 
     # From the daemon
+
+    def list_refusals(self) -> None:
+        """There are rules of access, so that something may be refused."""
+        from gateway.admin.refusals import Refusals  # only when wanted
+
+        self.refusals = self.refusals or Refusals()
 
     def flush(self) -> None:
         """Each second: say how many were held back, where it is time to."""
@@ -189,10 +208,11 @@ class EventLog:
 
     def _about(self, effect: Effect) -> dict[str, Value | None]:
         match effect:
-            case Dropped(reason, client_id, detail, peer, count):
+            case Dropped(reason, client_id, detail, peer, count, denied):
                 return {
                     "client": client_id,
                     "peer": self._peer(peer),
+                    "identity": None if denied is None else denied.identity or None,
                     "count": count if count > 1 else None,
                     "detail": detail or None,
                     "advice": DROPPED[reason].advice,

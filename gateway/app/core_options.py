@@ -80,7 +80,11 @@ def engine_options(
             subscriptions_max=limits.subscriptions_per_client_max,
             when_outbox_full=WhenOutboxFull(limits.outbox_when_full),
             queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
-            access=AccessGate(access_rules(settings), bindings=client_bindings(settings)),
+            access=AccessGate(
+                access_rules(settings),
+                bindings=client_bindings(settings),
+                narrows=settings.security.subscribe_wider == "narrow",
+            ),
         ),
         admission=AdmissionOptions(
             **same_named(AdmissionOptions, *for_clients),
@@ -147,6 +151,18 @@ def client_bindings(settings: Settings) -> Bindings | None:
     from gateway.core.access.bindings import Binding, Bindings
 
     return Bindings(Binding(each.identities, each.clients) for each in settings.binding)
+
+
+def load_parts(settings: Settings) -> None:
+    """Import what these settings need. Where files may be read: a reload applies them in the event
+    loop, which must not wait for a disk.
+    """
+    if settings.access:
+        pass
+    if settings.security.subscribe_wider == "narrow":
+        pass
+    if settings.binding:
+        pass
 
 
 def same_named(options: type[DataclassInstance], *tables: DataclassInstance) -> dict[str, Any]:

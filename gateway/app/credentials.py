@@ -202,6 +202,9 @@ def _device_keys(path: Path, state_dir: Path) -> tuple[ValidKeys | None, bytes]:
         records, digest = read_keys(path)
     except KeysError as error:
         raise LinkError(f"security.keys_file {error}") from None
+    from gateway.app.protected_packets import has_package  # not first in the event loop
+
+    has_package()
     return ValidKeys(records), digest
 
 

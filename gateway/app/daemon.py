@@ -33,7 +33,12 @@ from gateway.admin.metrics.lag import LagMeter
 from gateway.admin.snapshot import Snapshot
 from gateway.app.build_presence import PresenceParts, presence_publisher
 from gateway.app.build_watch import watch_of
-from gateway.app.core_options import access_rules, client_bindings, engine_options
+from gateway.app.core_options import (
+    access_rules,
+    client_bindings,
+    engine_options,
+    protection_options,
+)
 from gateway.app.credentials import USUAL_CONFIG, read_credentials
 from gateway.app.exit_codes import ExitCode
 from gateway.app.listeners import SensorLinks
@@ -57,7 +62,7 @@ from gateway.config.settings import Settings, UpstreamSettings
 from gateway.config.spelling import dotted
 from gateway.core.engine import Engine, EngineOptions
 from gateway.host.compiled import Form
-from gateway.host.limits import LimitError, doubts
+from gateway.host.limits import LimitError, doubts, write_no_core
 from gateway.host.needs import provide
 from gateway.host.side_thread import OverdueError, within
 from gateway.host.slow_callbacks import Callback
@@ -96,6 +101,7 @@ def serve(
 ) -> int:
     """Run until told to stop; returns the exit code. `load` reads the configuration again."""
     outlive_reload()
+    write_no_core()
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
     log_everything()
@@ -197,6 +203,7 @@ class _Parts:
     watch: Watch
     memory: MemoryWatch
     audit: AuditLog
+    run: int | None  # see `StateFolder.run`
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
@@ -274,7 +281,9 @@ class _Parts:
         if after.binding != before.binding:
             self.shell.on_asked(self.engine.operator.use_bindings(client_bindings(after)))
         if (after.access, after.security) != (before.access, before.security):
-            self.shell.on_asked(self.engine.operator.use_access(access_rules(after)))
+            self._use_access(after)
+        if new.credentials.keys is not None and self.engine.protection is None:
+            self._begin_protection(new)
         if self.admin is not None:
             from gateway.app.build_admin import accounts_of
 
@@ -292,6 +301,20 @@ class _Parts:
                 server_name=after.upstream.server_name,
                 fingerprints=after.upstream.fingerprints,
             )
+
+    def _use_access(self, after: Settings) -> None:
+        if after.access:
+            self.event_log.list_refusals()
+        narrows = after.security.subscribe_wider == "narrow"
+        outputs = self.engine.operator.use_access(access_rules(after), narrows=narrows)
+        self.shell.on_asked(outputs)
+
+    def _begin_protection(self, new: CurrentConfiguration) -> None:
+        """The first device has a key."""
+        options = protection_options(new.configuration.settings, new.device_keys, self.run)
+        assert options is not None, "there are keys"
+        self.shell.on_asked(self.engine.begin_protection(options))
+        log.info("protected packets are taken from now on")
 
 
 def _by_broker(what: str, asked: Mapping[str, object] = NOTHING_ASKED) -> AuditEntry:
@@ -370,13 +393,16 @@ def _build(
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
     # A gateway whose devices have no keys protects nothing, and imports nothing for it.
-    device_keys = None if credentials.keys is None else in_force.device_keys
+    has_keys = credentials.keys is not None or settings.requires_protection
+    device_keys = in_force.device_keys if has_keys else None
     options = engine_options(
         settings, stores.epoch, credentials.password, stores.folder.run, device_keys
     )
     engine = Engine(_with_places(options, settings), pauses)
     links = SensorLinks()
     event_log = EventLog(peer_text=links.peer_text, now=now)
+    if settings.access or settings.admission.permit == "listed":
+        event_log.list_refusals()
     shell = Shell(engine, event_log.record, loop)
     links.build(settings, shell, credentials, in_force.device_keys)
     options.session.access.identity_of = links.identities()
@@ -459,6 +485,7 @@ def _build(
         watch=watch,
         memory=memory,
         audit=audit,
+        run=stores.folder.run,
     )
     return built
 

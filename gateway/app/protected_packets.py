@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from secrets import token_bytes
 
@@ -18,6 +19,11 @@ SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": 
 PACKAGE = "cryptography"
 
 
+@cache
+def has_package() -> bool:
+    return find_spec(PACKAGE) is not None
+
+
 def options(
     settings: ProtectionSettings,
     required: Sequence[bool],
@@ -27,7 +33,7 @@ def options(
 ) -> ProtectionOptions:
     """`required`: by link. Schemes whose package is missing are left out: `missing_package`."""
     schemes = {SCHEMES[each] for each in settings.schemes}
-    if find_spec(PACKAGE) is None:
+    if not has_package():
         schemes -= NEEDS_PACKAGE
     return ProtectionOptions(
         keys=device_keys or DeviceKeys,  # none
@@ -42,7 +48,7 @@ def options(
 
 def missing_package(settings: Settings) -> str | None:
     """A sentence for the operator where the schemes that were asked for need what is not there."""
-    if find_spec(PACKAGE) is not None:
+    if has_package():
         return None
     if not any(SCHEMES[each] in NEEDS_PACKAGE for each in settings.protection.schemes):
         return None

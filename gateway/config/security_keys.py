@@ -72,6 +72,9 @@ SECURITY = Table("security", "What holds where no rule says otherwise",
                  settings=settings.SecuritySettings, parts=(
     Key("access_default", Choice(("allow", "deny")), "What no entry of [[access]] fits",
         "where there are entries, what was forgotten is closed", at_once=True),
+    Key("subscribe_wider", Choice(("refuse", "narrow")), "What becomes of a subscription to more "
+        "than the entries allow: it is refused, or granted and brings what they do allow",
+        "SUBACK is a promise, which the client would take for all of it", at_once=True),
     Key("keys_file", CredentialPath(), "Keys of devices, as the verb keys writes them; mode 0600",
         default="device.keys in gateway.state_dir", example='"credential:tidegate.keys"',
         at_once=True),

@@ -234,6 +234,7 @@ class DtlsSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
     access_default: Literal["allow", "deny"] = "deny"
+    subscribe_wider: Literal["refuse", "narrow"] = "refuse"
     keys_file: Path | None = None  # see `Settings.keys_file`
 
 
@@ -477,6 +478,11 @@ class Settings:
     def listeners(self) -> tuple[UdpSettings, ...]:
         """None of them if UDP is switched off."""
         return tuple(udp for udp in self.udp if udp.listen != NOWHERE)
+
+    @property
+    def requires_protection(self) -> bool:
+        """Whether a link drops what is not protected."""
+        return self.protection.required or any(each.security == "protected" for each in self.links)
 
     @property
     def keys_file(self) -> Path:

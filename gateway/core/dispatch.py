@@ -62,6 +62,10 @@ class Dispatcher:
 
     # In this order, for all that one look at a link brought
 
+    def use_protection(self, protection: Protection) -> None:
+        """From the next datagram on."""
+        self._protection = protection
+
     def admitted(
         self, link: int, datagrams: Datagrams, now: float
     ) -> tuple[Datagrams, list[Effect]]:

@@ -270,10 +270,20 @@ class WhenSaved:
 
 
 @dataclass(frozen=True, slots=True)
+class Denied:
+    """What the rules of access did not allow; `action`: one of `access/rules.py`."""
+
+    identity: str
+    action: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """Something ended here and was answered as the protocol has it; nobody need act.
 
     `peer` stands in where no client is known yet. `detail` is for the log, with the numbers.
+    `denied`: with FORBIDDEN.
     """
 
     reason: Reason
@@ -281,6 +291,7 @@ class Dropped:
     detail: str = ""
     peer: Peer | None = None
     count: int = 1
+    denied: Denied | None = None
 
 
 @dataclass(frozen=True, slots=True)

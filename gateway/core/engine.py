@@ -13,6 +13,7 @@ Limits: each where it is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from gateway.core import durability_gate, restore
@@ -92,6 +93,7 @@ from gateway.core.state_records import (
     Change,
     ClientId,
     Exchanges,
+    ProtectionRecord,
     SessionRecord,
     State,
     StateRecords,
@@ -103,7 +105,7 @@ from gateway.core.uplink.uplink import Uplink
 from gateway.core.values import KeptRecords, Peer, Publication, Reading, SubscribeTo
 
 if TYPE_CHECKING:  # imported only where there are keys
-    from gateway.core.protection.protection import Protection
+    from gateway.core.protection.protection import Protection, ProtectionOptions
 
 
 def protection_of(options: EngineOptions) -> Protection | None:
@@ -161,6 +163,7 @@ class Engine:
             saves=options.saves,
         )
         self.protection = protection_of(options)
+        self._unused_protection: list[ProtectionRecord] = []
         self._acceptor = Acceptor(
             options=options,
             client_table=self.client_table,
@@ -201,7 +204,10 @@ class Engine:
         self._pending_wills.restore(saved.due_wills, now)
         self.uplink.aside.restore(saved.aside)
         self._acceptor.admission.restore(saved.permits, saved.waiting)
-        if self.protection is not None:
+        outputs += self.operator.end_forbidden()
+        if self.protection is None:
+            self._unused_protection = list(saved.protection)
+        else:
             outputs += [Save(each) for each in self.protection.restore(saved.protection)]
         return self._apply(outputs, now)
 
@@ -220,6 +226,18 @@ class Engine:
         outputs += restore.restore_exchanges(exchanges, self.sessions, now)
         outputs += self._pending_wills.received(received)
         return self._apply(outputs, now)
+
+    def begin_protection(self, options: ProtectionOptions) -> list[Output]:
+        """The first device has a key; nothing is done where packets can be protected already. What
+        an earlier run knew of counters counts, as at a start.
+        """
+        if self.protection is not None:
+            return []
+        protection = protection_of(replace(self._options, protection=options))
+        assert protection is not None, "there are options"
+        self.protection = protection
+        self._dispatcher.use_protection(protection)
+        return [Save(each) for each in protection.restore(self._unused_protection)]
 
     # From the sensors
 

@@ -83,11 +83,17 @@ class Operator:
         """Another list of clients that may come in, in place of the configuration's."""
         return [*self._acceptor.admission.list_only(listed)]
 
-    def use_access(self, rules: AccessRules | None) -> list[Output]:
+    def use_access(self, rules: AccessRules | None, *, narrows: bool = False) -> list[Output]:
         """Other rules of access. What a client has and may not have any more ends: subscriptions,
-        and its will.
+        and its will. What waits for it is looked at when its turn comes.
         """
-        self._access.use(rules)
+        self._access.use(rules, narrows=narrows)
+        return self.end_forbidden()
+
+    def end_forbidden(self) -> list[Output]:
+        """Subscriptions and wills that the rules do not allow, such as those of a previous run."""
+        if self._access.rules is None:
+            return []
         return [output for session in self._sessions.values() for output in session.end_forbidden()]
 
     def use_bindings(self, bindings: Bindings | None) -> list[Output]:

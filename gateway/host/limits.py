@@ -42,6 +42,12 @@ _M_ARENA_MAX = -8  # mallopt(3)
 _NOT_MAPPED = re.compile("failed to map|cannot allocate|cannot map|Cannot allocate")
 
 
+def write_no_core() -> None:
+    """A dump of this process would have keys and passwords. Its children inherit that."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
 class LimitError(OSError):
     """`strerror` is the sentence for the operator."""
 

@@ -59,6 +59,7 @@ def client_context(
 
     Without ca_file the system's authorities are trusted. The key may be in cert_file.
     """
+    "".encode("idna")  # imported now: the handshake, in the event loop, must not wait for a disk
     context = ssl.create_default_context() if ca_file is None else _trusting(Path(ca_file))
     # Python 3.13 sets it: the usual home-made authority, which names no key usage, would be refused
     # after an upgrade of the system. Names, dates and signatures are verified all the same.

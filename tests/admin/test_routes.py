@@ -55,6 +55,7 @@ ROWS: dict[tuple[str, str], Mapping[str, int]] = {
     ("GET", "/api/topics"): VIEWERS,
     ("GET", "/api/latest"): VIEWERS,
     ("GET", "/api/log"): VIEWERS,
+    ("GET", "/api/refused"): VIEWERS,
     ("GET", "/api/events"): VIEWERS,
     ("GET", "/api/configuration"): VIEWERS,
     ("GET", "/api/buffer"): VIEWERS,

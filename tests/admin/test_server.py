@@ -37,6 +37,7 @@ PATHS = [
     "/api/buffer/peek",
     "/api/latest",
     "/api/log",
+    "/api/refused",
     "/api/configuration",
     "/api/session",
 ]

@@ -60,7 +60,7 @@ def test_schemes_and_tags_are_those_of_the_configuration() -> None:
 
 def test_a_scheme_whose_package_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_package(Settings()) is None
-    monkeypatch.setattr(protected_packets, "find_spec", lambda _name: None)
+    monkeypatch.setattr(protected_packets, "has_package", lambda: False)
     found = options_of(Settings())
     assert found is not None
     assert found.schemes == {HMAC_SHA256}

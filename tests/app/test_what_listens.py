@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from gateway.config.settings import OF_THE_SERVICE, Settings
 from hil.rig.gateway import GatewayProcess
+from hil.rig.logged_process import LoggedProcess
 from hil.rig.mosquitto import free_tcp_port
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "security.md"
@@ -53,6 +55,43 @@ def test_by_default_this_listens_and_nothing_more(tmp_path: Path) -> None:
     assert found[1].startswith("udp ")
     assert found[2].startswith("unix ")
     assert found[2].endswith("/admin.sock")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+OVERRIDES = (
+    "gateway.state_dir=state", "upstream.url=mqtt://127.0.0.1:1", "udp.0.listen=127.0.0.1:0",
+)  # fmt: skip
+
+
+class Example(LoggedProcess):
+    def __init__(self, folder: Path, command: list[str]) -> None:
+        super().__init__(folder / "gateway.log")
+        self._folder, self._command = folder, command
+
+    def start(self) -> None:
+        self.launch(self._command, folder=self._folder, environment={"PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.skipif(not Path("/proc/net/unix").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    "example", ["home_assistant.toml", "secure_broker/gateway.toml", "compose/tidegate/config.toml"]
+)
+def test_with_the_examples_of_the_documents_as_well(tmp_path: Path, example: str) -> None:
+    """Ports, folders and files of passwords are those of the test."""
+    text = (EXAMPLES / example).read_text()
+    for each in re.findall(r'_file = "([^"/]+)"', text):
+        (tmp_path / each).write_text("a password\n")
+    text = re.sub(r"(?m)^ca_file = .*\n", "", text)
+    (tmp_path / "config.toml").write_text(text)
+    page = free_tcp_port()
+    command = [sys.executable, "-m", "gateway", "run", "--config", "config.toml"]
+    for each in (*OVERRIDES, f"admin.listen=127.0.0.1:{page}"):
+        command += ["--set", each]
+    with Example(tmp_path, command) as gateway:
+        gateway.wait_for_log("status page on ", timeout_s=60.0)
+        kinds = [each.partition(" ")[0] for each in listening(gateway.pid)]
+    assert kinds == ["tcp", "udp", "unix"]
 
 
 def test_the_document_has_the_defaults() -> None:

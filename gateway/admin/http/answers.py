@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from http import HTTPStatus
+from itertools import islice
 
 from gateway.admin.alarms import named_alarms
 from gateway.admin.event_log import EventLog
@@ -15,6 +16,7 @@ from gateway.core.state_records import State
 
 BUFFER_SCHEMA = "tidegate.buffer/1"
 STATUS_SCHEMA = "tidegate.status/1"
+REFUSED_SCHEMA = "tidegate.refused/1"
 
 # Says what is wrong, or None.
 Check = Callable[[], str | None]
@@ -101,6 +103,15 @@ def buffer(name: str, numbers: Numbers, news: EventLog) -> dict[str, object]:
         "aside": asdict(numbers.aside),
         "dropped": {reason.value: news.dropped[reason] for reason in BUFFER_REASONS},
     }
+
+
+def refused(
+    name: str, news: EventLog, now: float, unix_s: float, shown_max: int | None = None
+) -> dict[str, object]:
+    """What the rules of access did not allow, the last one first."""
+    listed = islice(news.refusals or (), shown_max)
+    shown = [each.json(now, unix_s) for each in listed]
+    return {"schema": REFUSED_SCHEMA, "gateway": name, "refused": shown}
 
 
 def _standstills(numbers: Numbers) -> list[dict[str, object]]:

@@ -44,7 +44,7 @@ from gateway.admin.http.responses import (
 )
 from gateway.admin.http.sign_in import Accounts, Role, SignIn
 from gateway.admin.http.sources import Sources
-from gateway.admin.http.views import Statuses, latest_json, view_of
+from gateway.admin.http.views import Statuses, latest_json, refused_body, view_of
 from gateway.admin.log.tail import log_json
 from gateway.admin.metrics.exposition import Metrics
 from gateway.admin.topics import topics_json
@@ -168,6 +168,10 @@ class AdminServer:
         body = log_json(self._sources.name, tail, tail.lines(level, after))
         return json_response(HTTPStatus.OK, body)
 
+    def _refused(self) -> Response:
+        """What the rules of access did not allow."""
+        return json_response(HTTPStatus.OK, refused_body(self._sources))
+
     async def _peek(self, _request: Request) -> Response:
         """The next readings on disk, as `tidegate buffer peek` shows them."""
         octets = await self._sources.peek()
@@ -222,6 +226,7 @@ class AdminServer:
             "/api/topics": self._topics,
             "/api/latest": self._latest,
             "/api/log": self._log,
+            "/api/refused": of_any(self._refused),
             "/api/buffer/peek": self._peek,
             "/api/buffer/export": self._export,
             "/api/buffer/aside": self._aside,

@@ -29,6 +29,7 @@ from gateway.presence.latest import Series, series_json
 
 STATUS_S = 0.9
 VALUES_OF_ROW_MAX = 3  # shown of a sensor in a list
+SHOWN_REFUSED_MAX = 20
 
 Events = list[tuple[str, Mapping[str, Any]]]
 
@@ -68,7 +69,7 @@ class View(ABC):
     async def _own(self) -> Events: ...
 
 
-class Overview(View):
+class Configuration(View):
     async def _own(self) -> Events:
         return []
 
@@ -88,6 +89,21 @@ class WholeView(View):
 
     @abstractmethod
     async def _body(self) -> Mapping[str, Any]: ...
+
+
+class Overview(WholeView):
+    name = "refused"
+
+    _seen: object = None
+    _shown: Mapping[str, Any] | None = None
+
+    async def _body(self) -> Mapping[str, Any]:
+        """The same object as before if nothing was refused since: the clocks differ by a little."""
+        refusals = self._sources.news.refusals
+        seen = None if refusals is None else [(each.last_at, each.count) for each in refusals]
+        if self._shown is None or seen != self._seen:
+            self._seen, self._shown = seen, refused_body(self._sources, SHOWN_REFUSED_MAX)
+        return self._shown
 
 
 class Buffer(WholeView):
@@ -188,8 +204,10 @@ def view_of(asked: Mapping[str, str], sources: Sources, statuses: Statuses) -> V
     """Raises QueryError."""
     rest = {name: value for name, value in asked.items() if name != "view"}
     match asked.get("view", "overview"):
-        case "overview" | "configuration":
+        case "overview":
             return Overview(sources, statuses)
+        case "configuration":
+            return Configuration(sources, statuses)
         case "buffer":
             return Buffer(sources, statuses)
         case "topics":
@@ -219,6 +237,11 @@ def latest_json(sources: Sources, query: LatestQuery) -> dict[str, Any]:
         "total": total,
         "latest": series_json(series, sources.now(), time.time()),
     }
+
+
+def refused_body(sources: Sources, shown_max: int | None = None) -> dict[str, Any]:
+    """Also what /api/refused answers."""
+    return answers.refused(sources.name, sources.news, sources.now(), time.time(), shown_max)
 
 
 def row_values(series: list[Series], now: float) -> list[Any]:

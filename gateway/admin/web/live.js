@@ -32,7 +32,7 @@ export class Live {
     clearTimeout(this.again);
     const source = (this.source = new EventSource(this.url));
     this.heardAt = performance.now();
-    for (const name of ["status", "clients", "client", "latest", "buffer", "log"]) {
+    for (const name of ["status", "clients", "client", "latest", "buffer", "log", "refused"]) {
       source.addEventListener(name, (event) => {
         if (source !== this.source) return;
         this.heardAt = performance.now();

@@ -1,7 +1,7 @@
 // The gateway at a glance: what needs attention, and the few numbers that say how it is doing.
 
 import { Keyed, card, el, facts, setClass, setText, svg } from "./dom.js";
-import { bytes, count, counted, duration, percent, rate } from "./format.js";
+import { ago, bytes, count, counted, duration, percent, rate } from "./format.js";
 import { Links } from "./links.js";
 import { spark } from "./sign.js";
 
@@ -22,6 +22,13 @@ export class Overview {
     this.droppedRows = new Keyed(this.dropped, droppedRow);
     this.droppedCard = card("Dropped since the start", el("div", { class: "scroll" }, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, el("th", { text: "Why" }), el("th", { class: "number", text: "Messages" }))), this.dropped)));
+    this.refused = el("tbody");
+    this.refusedRows = new Keyed(this.refused, refusedRow);
+    this.refusedCard = card("Refused by the rules of access", el("div", { class: "scroll" }, el("table", { class: "refused cards" },
+      el("thead", {}, el("tr", {}, ["Device", "Known as", "What", "Topic"].map((text) => el("th", { text })),
+        el("th", { class: "number", text: "Times" }), el("th", { class: "number", text: "Last" }))), this.refused)),
+      el("p", { class: "quiet foot" }, "The newest first. ", el("code", { text: "tidegate access explain" }), " says which entry decides."));
+    this.refusedCard.hidden = true;
     this.version = el("p", { class: "quiet foot" });
     this.nodes = [
       el("h1", { class: "unseen", text: "Overview" }),
@@ -29,6 +36,7 @@ export class Overview {
       el("div", { class: "tiles" }, Object.values(this.parts).map((part) => part.node)),
       this.links.node,
       card("On MQTT", this.notices),
+      this.refusedCard,
       this.droppedCard,
       this.version,
     ];
@@ -42,8 +50,14 @@ export class Overview {
     return { view: "overview" };
   }
 
-  hear(name, status) {
+  tick() {
+    this.refusedRows.each((part) => part.tick());
+  }
+
+  hear(name, body) {
+    if (name === "refused") this.#showRefused(body.refused);
     if (name !== "status") return;
+    const status = body;
     this.#showAlarms(status.alarms);
     this.#showBroker(status);
     this.#showDevices(status);
@@ -58,6 +72,12 @@ export class Overview {
     this.droppedRows.show(dropped.map(([why]) => why), (why) => status.counters.dropped[why]);
     this.droppedCard.hidden = !dropped.length;
     setText(this.version, `Tidegate ${status.version}, up for ${duration(status.uptime_s)}`);
+  }
+
+  #showRefused(refused) {
+    const rows = new Map(refused.map((each) => [JSON.stringify([each.client_id, each.action, each.topic]), each]));
+    this.refusedRows.show([...rows.keys()], (key) => rows.get(key));
+    this.refusedCard.hidden = !refused.length;
   }
 
   #showAlarms(alarms) {
@@ -167,5 +187,28 @@ function droppedRow(why) {
   return {
     node: el("tr", {}, el("th", { scope: "row", text: why.replaceAll("_", " ") }), number),
     update: (messages) => setText(number, count(messages)),
+  };
+}
+
+function refusedRow() {
+  const who = el("th", { scope: "row" });
+  const [identity, what, topic, times, last] = [el("td"), el("td"), el("td", { class: "wide" }), el("td", { class: "number" }), el("td", { class: "number" })];
+  let at = 0;
+  const tick = () => setText(last, ago(at));
+  return {
+    node: el("tr", {}, who, identity, what, topic, times, last),
+    update(row) {
+      const id = row.client_id;
+      if (who.textContent !== (id ?? "unknown")) {
+        who.replaceChildren(id === null ? "unknown" : el("a", { href: `#/devices/${encodeURIComponent(id)}`, text: id }));
+      }
+      setText(identity, row.identity);
+      setText(what, row.action.replaceAll("_", " "));
+      setText(topic, row.topic);
+      setText(times, count(row.count));
+      at = row.last_at;
+      tick();
+    },
+    tick,
   };
 }

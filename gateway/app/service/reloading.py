@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.admin.log.logs import Level
+from gateway.app.core_options import load_parts
 from gateway.app.credentials import Credentials, read_credentials
 from gateway.app.service.reload import Change, changes, in_force, is_at_once
 from gateway.config import ConfigError, Configuration
@@ -66,6 +67,13 @@ class CurrentConfiguration:
         """Those that are valid now; asked again for each handshake, as they change."""
         keys = self.credentials.keys
         return _no_keys() if keys is None else keys()
+
+    def watched_files(self) -> list[Path]:
+        """Those that are named, and the usual file of keys where devices have some."""
+        settings = self.configuration.settings
+        named = named_files(settings).values()
+        usual = [] if self.credentials.keys is None else [settings.keys_file]
+        return list(dict.fromkeys([*named, *usual]))
 
     def doubt(self) -> str | None:
         """For health: which file of the configuration does not answer, or None."""
@@ -125,7 +133,7 @@ class Reloading:
         """
         if self._task is None and self.now() >= self._look_at:
             self._look_at = self.now() + FILES_EVERY_S
-            if not named_files(self.in_force.configuration.settings):
+            if not self.in_force.watched_files():
                 return  # as most are, which so have no thread for it
             self._task = asyncio.get_running_loop().create_task(self._look(), name="credentials")
 
@@ -158,9 +166,8 @@ class Reloading:
     def _read_files(self) -> CurrentConfiguration | None:
         """In the thread. None if nothing is another. Raises LinkError."""
         current = self.in_force
-        seen = tuple(map(_stat, named_files(current.configuration.settings).values()))
-        if self._seen is None or seen == self._seen:
-            self._seen = seen
+        seen = tuple(map(_stat, current.watched_files()))
+        if seen == self._seen:
             return None
         after = read_credentials(current.configuration.settings)
         self._seen = seen  # what could not be read is read again
@@ -215,6 +222,7 @@ class Reloading:
         before = self.in_force
         wanted = self.load()
         configuration = in_force(before.configuration, wanted)
+        load_parts(configuration.settings)
         after = CurrentConfiguration(
             configuration, read_credentials(configuration.settings), before.reader
         )
@@ -263,8 +271,6 @@ def _log_keys(before: Credentials, after: Credentials) -> None:
     if after.keys_digest == before.keys_digest:
         return
     log.info("reload: %d devices have keys", 0 if after.keys is None else len(after.keys))
-    if before.keys is None:
-        log.warning("reload: these are the first: protected packets wait for a restart")
 
 
 def _stat(path: Path) -> object:

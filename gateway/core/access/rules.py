@@ -7,6 +7,8 @@ Rule 2: a subscription is allowed if each topic that it could bring is: rules ar
         their order, one that covers the filter decides, and one that denies a part of it is a
         refusal. Where several rules allow parts that together are all of it, it is refused: let the
         client subscribe to the parts.
+        A wider one may be narrowed instead (`allows_part`): of what it brings a client hears the
+        topics that it may subscribe to and receive (`hears`).
 Rule 3: what a rule allows has its limits of QoS, retain flag and size; a message beyond them is
         refused, and no later rule is asked.
 
@@ -17,11 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 from gateway.config.patterns import CLIENT, IDENTITY, matches
 from gateway.config.topic_filters import covers, overlaps
 from gateway.core.topic_trie import TopicTree
+
+if TYPE_CHECKING:  # most narrow nothing
+    from gateway.core.access.parts import Part
 
 VERDICTS_MAX = 20_000
 UNFIT = frozenset("/+#")
@@ -35,6 +40,9 @@ RECEIVE = Action("receive")
 WILL = Action("will")
 QOS_MINUS_ONE = Action("qos_minus_one")
 ACTIONS = (PUBLISH, SUBSCRIBE, RECEIVE, WILL, QOS_MINUS_ONE)
+# What is asked as well, of no rule's.
+HEAR = Action("hear")
+HEAR_PART = Action("hear_part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,9 @@ class Verdict:
         return self.payload_bytes_max is None or payload_bytes <= self.payload_bytes_max
 
 
+NO = Verdict(False)
+
+
 class AccessRules:
     def __init__(self, rules: Iterable[AccessRule], *, is_allowed: bool) -> None:
         """`is_allowed`: the default."""
@@ -101,14 +112,58 @@ class AccessRules:
         key = (topic, client_id, identity, action)
         return self._found.get(key) or self._find(key)
 
+    def hears(self, client_id: str, identity: str, topic: str) -> bool:
+        """Whether it may subscribe to this topic and receive it."""
+        key = (topic, client_id, identity, HEAR)
+        return (self._found.get(key) or self._find(key)).is_allowed
+
+    def allows_part(self, client_id: str, identity: str, topic_filter: str) -> bool:
+        """Whether there is a topic of the filter that it `hears`."""
+        key = (topic_filter, client_id, identity, HEAR_PART)
+        return (self._found.get(key) or self._find(key)).is_allowed
+
     def _find(self, key: tuple[str, str, str, Action]) -> Verdict:
         topic, client_id, identity, action = key
-        number = self._deciding(topic, _Asked(client_id, identity, action))
-        verdict = self._default if number is None else self._verdicts[number]
+        if action == HEAR:
+            subscribe = self.verdict(client_id, identity, SUBSCRIBE, topic)
+            receive = self.verdict(client_id, identity, RECEIVE, topic)
+            verdict = receive if subscribe.is_allowed else NO
+        elif action == HEAR_PART:
+            verdict = Verdict(self._has_part(client_id, identity, topic))
+        else:
+            number = self._deciding(topic, _Asked(client_id, identity, action))
+            verdict = self._default if number is None else self._verdicts[number]
         if len(self._found) >= VERDICTS_MAX:
             self._found.clear()
         self._found[key] = verdict
         return verdict
+
+    def _has_part(self, client_id: str, identity: str, topic_filter: str) -> bool:
+        from gateway.core.access.parts import PartSearch, Right
+
+        subscribe, receive = (
+            Right(
+                self._parts(topic_filter, _Asked(client_id, identity, each)),
+                self._default.is_allowed,
+            )
+            for each in (SUBSCRIBE, RECEIVE)
+        )
+        return PartSearch(topic_filter).finds(subscribe, receive)
+
+    def _parts(self, topic_filter: str, asked: _Asked) -> list[Part]:
+        """What the rules say of topics in a filter, as far as they fit who asks."""
+        from gateway.core.access.parts import Part
+
+        found: list[Part] = []
+        for number, rule in enumerate(self._rules):
+            if asked.is_of(rule):
+                named = (asked.named(each) for each in rule.filters)
+                found += [
+                    Part(number, each.split("/"), rule.is_allowed)
+                    for each in named
+                    if each is not None and overlaps(each, topic_filter)
+                ]
+        return found
 
     def _deciding(self, topic: str, asked: _Asked) -> int | None:
         candidates = {number for _, numbers in self._places.above(topic) for number in numbers}
@@ -125,16 +180,24 @@ class _Asked:
     identity: str
     action: Action
 
-    def is_decided_by(self, rule: AccessRule, topic: str) -> bool:
-        if not (
+    def is_of(self, rule: AccessRule) -> bool:
+        """Whether the rule is for this client and action."""
+        return (
             self.action in rule.actions
             and _is_one_of(rule.clients, self.client_id)
             and _is_one_of(rule.identities, self.identity)
-        ):
+        )
+
+    def named(self, topic_filter: str) -> str | None:
+        """A rule's filter, with the names of who asks; None if it then fits nothing."""
+        return _named(_named(topic_filter, CLIENT, self.client_id), IDENTITY, self.identity)
+
+    def is_decided_by(self, rule: AccessRule, topic: str) -> bool:
+        if not self.is_of(rule):
             return False
         may_be_part = self.action == SUBSCRIBE and not rule.is_allowed
         for each in rule.filters:
-            named = _named(_named(each, CLIENT, self.client_id), IDENTITY, self.identity)
+            named = self.named(each)
             if named is None:
                 continue
             if covers(named, topic) or (may_be_part and overlaps(named, topic)):

@@ -71,7 +71,7 @@ class QosMinusOne:
             payload_bytes=len(payload),
             retain=frame.retain,
         ):
-            return Dropped(reason=Reason.FORBIDDEN, client_id=client_id, detail=topic, peer=peer)
+            return self._session_rules.access.denied(client_id, peer, QOS_MINUS_ONE, topic)
         return Reading(
             client_id=client_id or NOBODY,
             topic=topic,

@@ -400,7 +400,8 @@ class Downlink:
         self._welcome(name, asked.topic_filter, now)
         given: list[Output] = []
         for message in retained:
-            given += self._hand_over(former, message, asked.qos, now, is_held=False)
+            if not self._is_forbidden(name, message.topic):
+                given += self._hand_over(former, message, asked.qos, now, is_held=False)
         return [FormerOutput(asked.client_id, given)] if given else []
 
     def _welcome(self, client_id: ClientId, topic_filter: str, now: float) -> None:
@@ -428,7 +429,7 @@ class Downlink:
 
     def _is_forbidden(self, client_id: ClientId, topic: str) -> bool:
         peer = self._session(client_id).peer
-        return self._options.access.refuses(client_of(client_id), peer, RECEIVE, topic)
+        return self._options.access.keeps_back(client_of(client_id), peer, topic)
 
     def _deliver(self, message: Message, now: float) -> list[Output]:
         """A live publication at QoS 0, to everyone once."""
@@ -491,7 +492,12 @@ class Downlink:
         return effects
 
     def send_to(self, session: Session, message: Message, now: float) -> list[Output]:
-        """A message for one client, whatever it is subscribed to; the operator's."""
+        """A message for one client, whatever it is subscribed to, if it may receive it; the
+        operator's.
+        """
+        access = self._options.access
+        if access.refuses_delivery(session.client_id, session.peer, message.topic):
+            return [access.denied(session.client_id, session.peer, RECEIVE, message.topic)]
         too_large = self._too_large(message)
         if too_large is not None:
             return [too_large]

@@ -99,7 +99,9 @@ class Inbound:
             payload_bytes=len(payload),
             retain=frame.retain,
         ):
-            return _refusal(frame, client_id, peer, ReturnCode.NOT_SUPPORTED, Reason.FORBIDDEN)
+            denied = access.denied(client_id, peer, PUBLISH, topic)
+            answer = Puback(frame.topic_id, message_id, ReturnCode.NOT_SUPPORTED)
+            return [denied, Send(peer, answer)]
         reading = Reading(
             client_id=client_id,
             topic=topic,
@@ -117,9 +119,9 @@ class Inbound:
                 or (recent is not None and recent.find(message_id) is not None)
                 or self._awaiting_release
             ):
-                answer = self._repeated(frame, reading, peer)
-                if answer is not None:
-                    return [Dropped(Reason.REPEATED, client_id), *answer]
+                again = self._repeated(frame, reading, peer)
+                if again is not None:
+                    return [Dropped(Reason.REPEATED, client_id), *again]
             if waiting is not None and len(waiting) >= UNACKNOWLEDGED_MAX:
                 code = ReturnCode.CONGESTION
                 return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
@@ -135,7 +137,7 @@ class Inbound:
         access = self._options.access
         if all(access.refuses(client_id, peer, each, name) for each in (PUBLISH, RECEIVE)):
             refused = Regack(0, frame.message_id, ReturnCode.NOT_SUPPORTED)
-            return [Dropped(Reason.FORBIDDEN, client_id, name), Send(peer, refused)]
+            return [access.denied(client_id, peer, PUBLISH, name), Send(peer, refused)]
         topic_id = self._topics.register(name)
         if topic_id is None:
             full = Regack(0, frame.message_id, ReturnCode.CONGESTION)

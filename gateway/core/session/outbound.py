@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from math import inf
 
+from gateway.core.access.rules import RECEIVE
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DeliverySaved, Dropped, Save, Send, WhenSaved
 from gateway.core.events import Output
@@ -425,7 +426,9 @@ class Outbound(ClientQueue):
         disowned = current.disowned_by(frame.return_code, self._options.retry_count_max)
         if disowned is not None:
             self._topics.forget(disowned)
-            return self._publish(current, client_id, peer, now) if self._is_listening else []
+            if not self._is_listening:
+                return []
+            return self._publish_if_allowed(current, client_id, peer, now)
         return [refused, *self._finish(client_id, peer, now)]
 
     # What a sleeper asks for
@@ -468,6 +471,8 @@ class Outbound(ClientQueue):
 
     def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         message = queued.message
+        if self._is_forbidden(message, client_id, peer):
+            return self._dropped_as_forbidden(queued, client_id, peer)
         reference = self._topics.reference(message.topic)
         size = publish_bytes(message.payload)
         if reference is not None and message.qos == 0 and self._may_send(size):
@@ -480,6 +485,16 @@ class Outbound(ClientQueue):
         current = self._begin(message, position, queued.publication, now)
         current.published |= queued.is_offered
         return self._publish(current, client_id, peer, now)
+
+    def _is_forbidden(self, message: Message, client_id: ClientId, peer: Peer) -> bool:
+        access = self._options.access
+        return access.rules is not None and access.refuses_delivery(client_id, peer, message.topic)
+
+    def _dropped_as_forbidden(
+        self, queued: Queued | Outstanding, client_id: ClientId, peer: Peer
+    ) -> list[Output]:
+        denied = self._options.access.denied(client_id, peer, RECEIVE, queued.message.topic)
+        return [denied, *gone(client_id, queued)]
 
     def _obstacle(self, topic: str) -> Reason | None:
         """Why a message on a topic without a reference cannot go out."""
@@ -518,7 +533,7 @@ class Outbound(ClientQueue):
             self.due_at = inf
             return []
         if current.stage is not Stage.PUBCOMP:
-            return self._publish(current, client_id, peer, now)
+            return self._publish_if_allowed(current, client_id, peer, now)
         self.due_at = now + self._options.retry_after_s
         if not self._may_send(PUBREL_BYTES):
             return self._ask(peer, now)
@@ -532,7 +547,18 @@ class Outbound(ClientQueue):
             return self._drop_over(current, client_id, peer, now)
         current.since = now
         current.tries = 0
-        return self._publish(current, client_id, peer, now)
+        return self._publish_if_allowed(current, client_id, peer, now)
+
+    def _publish_if_allowed(
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Output]:
+        """Some time after it was begun."""
+        if not self._is_forbidden(current.message, client_id, peer):
+            return self._publish(current, client_id, peer, now)
+        self.outstanding = None
+        self.due_at = None
+        dropped = self._dropped_as_forbidden(current, client_id, peer)
+        return dropped + self._next(client_id, peer, now)
 
     def _drop_over(
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float

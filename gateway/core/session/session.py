@@ -239,18 +239,20 @@ class Session(SessionLifecycle):
         """What the client has and may not have by the rules of access, which are others now."""
         access = self._options.access
         effects: list[Output] = []
+        if access.is_unknown(self.peer):
+            return effects
         for each in list(self._subscribing.filters):
-            if access.refuses(self.client_id, self.peer, SUBSCRIBE, each):
+            if access.refuses_subscription(self.client_id, self.peer, each):
                 self.unsubscribed(each)
                 effects += [
-                    Dropped(Reason.FORBIDDEN, self.client_id, f"subscription to {each!r}"),
+                    access.denied(self.client_id, self.peer, SUBSCRIBE, each),
                     Save(SubscriptionDeleted(self.client_id, each)),
                     UnsubscribeFrom(self.client_id, each),
                 ]
         will = self.will
         if will is not None and access.refuses(self.client_id, self.peer, WILL, will.topic):
             self._open_will_handshake().will = None
-            effects.append(Dropped(Reason.FORBIDDEN, self.client_id, f"will on {will.topic!r}"))
+            effects.append(access.denied(self.client_id, self.peer, WILL, will.topic))
             effects += self._changed_row()
         return effects
 
@@ -320,7 +322,9 @@ class Session(SessionLifecycle):
                 return self._receive_will_topic(frame, now)
             case WillMsg() if self._open_will_handshake().is_named:
                 refused = self._open_will_handshake().receive_message(frame)
-                return self._refuse(refused) if refused else self._admit(Input.ADMITTED, now)
+                if refused is not None:
+                    return self._refuse(refused, b"")
+                return self._admit(Input.ADMITTED, now)
             case Disconnect() if self._interrupted is None or not frame.duration_s:
                 return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
         if self._interrupted is None or type(frame) is WillMsg or type(frame) not in _RECEIVERS:
@@ -332,15 +336,21 @@ class Session(SessionLifecycle):
         """A copy gets the same answer: that one was lost."""
         refused = self._open_will_handshake().receive_topic(frame, self.client_id, self.peer)
         if refused is not None:
-            return self._refuse(refused)
+            return self._refuse(refused, frame.topic)
         if not frame.topic:
             return self._admit(Input.ADMITTED, now)
         return [Send(self.peer, WillMsgReq())]
 
-    def _refuse(self, reason: Reason) -> list[Output]:
-        dropped = Dropped(reason, self.client_id, "will")
+    def _refuse(self, reason: Reason, topic: bytes) -> list[Output]:
+        dropped = self._refused_will(reason, topic, "will")
         answer = Send(self.peer, Connack(return_code(reason)))
         return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
+
+    def _refused_will(self, reason: Reason, topic: bytes, detail: str) -> Dropped:
+        """`topic`: with FORBIDDEN, which says that it is one."""
+        if reason is not Reason.FORBIDDEN:
+            return Dropped(reason, self.client_id, detail)
+        return self._options.access.denied(self.client_id, self.peer, WILL, topic.decode())
 
     def _receive_absent(self, frame: Frame) -> list[Output]:
         """Only DISCONNECT tells a client that left to connect again (A4)."""
@@ -440,16 +450,20 @@ class Session(SessionLifecycle):
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Output]:
         handshake = self._open_will_handshake()
         refused = handshake.update_topic(frame, self.client_id, self.peer)
-        return self._answer_update(refused, WillTopicResp)
+        return self._answer_update(refused, WillTopicResp, frame.topic)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Output]:
-        return self._answer_update(self._open_will_handshake().update_message(frame), WillMsgResp)
+        refused = self._open_will_handshake().update_message(frame)
+        return self._answer_update(refused, WillMsgResp, b"")
 
     def _answer_update(
-        self, refused: Reason | None, answer: type[WillTopicResp] | type[WillMsgResp]
+        self,
+        refused: Reason | None,
+        answer: type[WillTopicResp] | type[WillMsgResp],
+        topic: bytes,
     ) -> list[Output]:
         if refused is not None:
-            dropped = Dropped(refused, self.client_id, "will update")
+            dropped = self._refused_will(refused, topic, "will update")
             return [dropped, Send(self.peer, answer(return_code(refused)))]
         return [*self._changed_row(), Send(self.peer, answer(ReturnCode.ACCEPTED))]
 

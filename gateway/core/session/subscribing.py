@@ -66,6 +66,9 @@ class Subscribing(QosTable):
         if objection is not None:
             code, reason = objection
             refusal = Suback(_echoed_id(frame), frame.message_id, code, max(frame.qos, 0))
+            if reason is Reason.FORBIDDEN and wanted is not None:
+                denied = self._options.access.denied(client_id, peer, SUBSCRIBE, wanted)
+                return [denied, Send(peer, refusal)]
             detail = f"SUBSCRIBE to {frame.topic[:64]!r}"
             return [Dropped(reason, client_id, detail), Send(peer, refusal)]
         assert wanted is not None, "no filter is an objection"
@@ -217,7 +220,7 @@ class Subscribing(QosTable):
             return ReturnCode.NOT_SUPPORTED, Reason.BAD_FILTER
         if wanted is None:
             return ReturnCode.INVALID_TOPIC_ID, Reason.UNKNOWN_TOPIC_ID
-        if self._options.access.refuses(client_id, peer, SUBSCRIBE, wanted):
+        if self._options.access.refuses_subscription(client_id, peer, wanted):
             return ReturnCode.NOT_SUPPORTED, Reason.FORBIDDEN
         used = len(self) + len(self._wishes or ())
         if wanted not in self and used >= self._options.subscriptions_max:

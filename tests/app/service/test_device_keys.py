@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from secrets import token_bytes
+
+import pytest
 
 from gateway.app.credentials import read_credentials
 from gateway.app.service.reloading import CurrentConfiguration
 from gateway.config import load
+from gateway.core.access.device_keys import sender_id_of
+from gateway.core.protection.channel import Channel
+from gateway.core.protection.envelope import parse
+from gateway.frames import Connack, Connect, decode, encode
 from hil.rig.gateway import GatewayProcess
 from tests.app.service.test_reload import NOWHERE, hang_up
 from tests.cli.tidegate import tidegate
@@ -83,6 +92,46 @@ def test_a_canary_is_nowhere(tmp_path: Path) -> None:
     for canary in (CANARY, b"another canary.."):
         for form in (canary, canary.hex().encode(), canary.hex().upper().encode()):
             assert all(form not in each for each in seen)
+
+
+def connects(port: int, name: str, secret: bytes) -> bool:
+    """Whether a sensor that protects its packets with this key gets CONNACK."""
+    channel = Channel(
+        sender_id=sender_id_of(name), secret=secret, epoch=1, random=token_bytes, is_device=True
+    )
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sensor:
+        sensor.settimeout(5)
+        sensor.connect(("127.0.0.1", port))
+        sensor.send(channel.seal(encode(Connect(name.encode(), 60, clean_session=True))))
+        while True:
+            try:
+                opened = channel.open(parse(sensor.recv(1000)), time.monotonic())
+            except TimeoutError:
+                return False
+            if opened.reply:
+                sensor.send(opened.reply)
+            if opened.packet:
+                return decode(opened.packet) == Connack(0)
+
+
+@pytest.mark.parametrize("links", ["", "[protection]\nrequired = true\n"])
+def test_the_first_key_of_all_needs_no_restart_and_later_ones_not_even_a_reload(
+    tmp_path: Path, links: str
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    (state / "epoch").write_text("0\n", encoding="ascii")
+    with GatewayProcess(tmp_path, NOWHERE, links) as gateway:
+        gateway.wait_for_log("listening for sensors")
+        add(state)
+        hang_up(gateway)
+        gateway.wait_for_log("reload: 1 devices have keys")
+        assert connects(gateway.port, "tank", CANARY)
+        assert not connects(gateway.port, "door", b"another canary..")
+        add(state, "door", b"another canary..")
+        gateway.wait_for_log("reload: 2 devices have keys", timeout_s=60.0)
+        assert connects(gateway.port, "door", b"another canary..")
+        assert gateway.stop() == 0
 
 
 PATHS = ("/", "/api/status", "/api/config", "/api/log", "/api/clients", "/metrics", "/healthz")

@@ -200,6 +200,7 @@ alpn = ["{word}"]
 keep_alive_s = {number}
 [security]
 access_default = "{access}"
+subscribe_wider = "{wider}"
 keys_file = "{word}"
 [dtls]
 certificate = "{word}"
@@ -240,10 +241,11 @@ format = "{form}"
 def test_what_counts_at_once_is_what_the_document_says(tmp_path: Path) -> None:
     texts = (
         {"word": "a", "number": 1, "level": "info", "form": "text", "access": "allow",
-         "action": "will", "allow": "true", "tls": "1.2", "digits": "0" * 64, "letters": "A" * 43,
+         "wider": "refuse", "action": "will", "allow": "true", "tls": "1.2",
+         "digits": "0" * 64, "letters": "A" * 43,
          "role": "viewer"},
         {"word": "b", "number": 2, "level": "debug", "form": "json", "access": "deny",
-         "action": "publish", "allow": "false", "tls": "1.3", "digits": "1" * 64,
+         "wider": "narrow", "action": "publish", "allow": "false", "tls": "1.3", "digits": "1" * 64,
          "letters": "B" * 43, "role": "operator"},
     )  # fmt: skip
     before, after = (configured(tmp_path, EVERY_KEY_THAT_COUNTS.format(**each)) for each in texts)

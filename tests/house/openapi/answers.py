@@ -7,14 +7,16 @@ import inspect
 from gateway.admin.aside import ASIDE_SCHEMA, AsideNumbers
 from gateway.admin.clients import AGES, CLIENTS_SCHEMA, WillShown
 from gateway.admin.http.actions import SESSION_SCHEMA
-from gateway.admin.http.answers import BUFFER_REASONS, BUFFER_SCHEMA, STATUS_SCHEMA
+from gateway.admin.http.answers import BUFFER_REASONS, BUFFER_SCHEMA, REFUSED_SCHEMA, STATUS_SCHEMA
 from gateway.admin.http.server import CONFIGURATION_SCHEMA
 from gateway.admin.log.logs import LEVELS
 from gateway.admin.log.tail import LINES_MAX, LOG_SCHEMA
 from gateway.admin.numbers import Numbers
 from gateway.admin.part_numbers import Cause, Condition, JournalNumbers, StateNumbers
+from gateway.admin.refusals import LISTED_MAX
 from gateway.admin.topics import TOPICS_SCHEMA
 from gateway.cli.buffer.peek import SCHEMA as PEEK_SCHEMA
+from gateway.core.access.rules import ACTIONS
 from gateway.core.alarm_names import AlarmName
 from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import State
@@ -56,6 +58,7 @@ def schemas() -> dict[str, Schema]:
         "Series": _series(),
         "Latest": _latest(),
         "Log": _log(),
+        "Refused": _refused(),
         "Configuration": _configuration(),
         "Reading": _with_text(_reading(), "A reading on disk."),
         "WaitingReadings": _waiting(),
@@ -275,6 +278,19 @@ def _log() -> Schema:
     line = {"number": of(int, "from 1, without holes"), "level": choice(list(LEVELS)), "text": TEXT}
     lines = array(record(line), "the oldest first") | {"maxItems": LINES_MAX}
     return _headed(LOG_SCHEMA, {"last": of(int, "the number of the last line"), "lines": lines})
+
+
+def _refused() -> Schema:
+    refusal = {
+        "client_id": of(str | None, "null: not known, as of a reading without a session"),
+        "identity": of(str, "how it was known; empty where that is not known"),
+        "action": choice(list(ACTIONS)),
+        "topic": of(str, "a filter for subscribe"),
+        "count": of(int, "since it is in the list"),
+        "last_at": UNIX_S,
+    }
+    listed = array(record(refusal), "the last one first") | {"maxItems": LISTED_MAX}
+    return _headed(REFUSED_SCHEMA, {"refused": listed})
 
 
 def _configuration() -> Schema:

@@ -176,8 +176,8 @@ Server-sent events: at first all that a view shows, then what has changed. Furth
 those of the path that a view is like: `devices` and `device` those of `/api/clients` (`device`
 needs `id`; `limit` is at most {LIVE_LIMIT_MAX}), `topics` those of `/api/latest`, `log` those of
 `/api/log`. The names of events, and what their data are: `status` (Status, and `time` in Unix
-seconds; of all views), `buffer` (Buffer), `latest` (Latest), `clients` (DevicesEvent), `client`
-(DeviceEvent), `log` (Log)."""
+seconds; of all views), `refused` (Refused; of the overview, the newest), `buffer` (Buffer),
+`latest` (Latest), `clients` (DevicesEvent), `client` (DeviceEvent), `log` (Log)."""
 
 
 def _state() -> dict[str, Any]:
@@ -213,6 +213,9 @@ def _state() -> dict[str, Any]:
         ),
         "/api/latest": get("latest", "The last readings", "Latest", _SEARCH, _LIMIT),
         "/api/log": get("log", "The last lines of the log", "Log", *_LOG),
+        "/api/refused": get(
+            "refused", "What the rules of access did not allow, the last ones", "Refused"
+        ),
         "/api/configuration": get(
             "configuration", "Each key, its value and who gave it", "Configuration"
         ),
