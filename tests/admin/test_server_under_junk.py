@@ -99,6 +99,20 @@ def test_who_says_nothing_or_half_is_hung_up_on(run: Run) -> None:
     run(story())
 
 
+def test_an_answer_that_takes_its_time_is_waited_for(run: Run) -> None:
+    """A look at the journal of a busy small machine is longer than a connection may say nothing."""
+
+    async def peek() -> bytes:
+        await asyncio.sleep(0.1)
+        return b'{"readings": []}'
+
+    async def story() -> None:
+        async with serving(connection_s_max=0.05, peek=peek) as server:
+            assert (await get(server, "/api/buffer/peek")).status == 200
+
+    run(story())
+
+
 def test_who_does_not_take_its_answer_is_hung_up_on(run: Run) -> None:
     """Ten megabytes, which no socket buffer of the kernel holds."""
     large = replace(NUMBERS, upstream_state="x" * 10_000_000)

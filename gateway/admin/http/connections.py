@@ -34,6 +34,7 @@ BODY_BYTES_MAX = 160 * 1024
 THROWN_AWAY_BYTES_MAX = 1 << 20
 CONNECTION_S_MAX = 5.0  # a slow radio link; a scrape gives up after ten
 PIECE_S_MAX = 20.0
+ANSWER_S_MAX = 65.0  # longer than a look at the journal may take, see buffer_reader.py
 BACKLOG = 64
 # Twice what one turn of the loop accepts: a request in a burst is read before it is the oldest.
 CONNECTIONS_MAX = 2 * BACKLOG
@@ -140,9 +141,10 @@ class Connections:
         self._open[task] = writer
         try:
             async with asyncio.timeout(self._connection_s_max):
-                local = self._local_peer(writer)
-                received = await _received(reader, writer, local)
+                received = await _received(reader, writer, self._local_peer(writer))
+            async with asyncio.timeout(ANSWER_S_MAX):
                 reply = await self._answer(received)
+            async with asyncio.timeout(self._connection_s_max):
                 writer.write(reply.octets)
                 if not received.is_whole:
                     await _throw_away(reader, writer)
