@@ -10,7 +10,7 @@ from gateway.config.settings import ProtectionSettings, Settings
 from gateway.core.access.device_keys import DeviceKeys
 from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
 from gateway.core.protection.protection import ProtectionOptions
-from gateway.core.protection.schemes import NEEDS_PACKAGE
+from gateway.core.protection.schemes import NEEDS_PACKAGE, load_package
 from gateway.host.installation import Installation
 from gateway.transports.places import sender_of
 
@@ -29,6 +29,8 @@ def options(
     schemes = {SCHEMES[each] for each in settings.schemes}
     if find_spec(PACKAGE) is None:
         schemes -= NEEDS_PACKAGE
+    if schemes & NEEDS_PACKAGE:
+        load_package()
     return ProtectionOptions(
         keys=device_keys or DeviceKeys,  # none
         random=token_bytes,
