@@ -53,7 +53,7 @@ STATE_EVERY_S = 86_400
 ASK_AGAIN_WAKES = 32  # after a question that nobody answered
 ANSWER_MAX = 100  # letters
 CRASH_PATH = "/crash.txt"
-STATE_OCTETS = 32  # of mqttsn.protect
+STATE_OCTETS = 36  # of mqttsn.protect
 
 _STAMP_OCTETS = const(7)
 _JOIN_MS = const(12_000)

@@ -51,8 +51,8 @@ _FIELDS = const(">BBB8s4sHHI")
 _HEAD = const(24)  # bytes, with a length of one
 _TOKEN = const(8)
 _QUESTION = const(16)
-_STATE = const(">HIIHII4s")
-_STATE_BYTES = const(24)
+_STATE = const(">HIIHII4s4s")
+_STATE_BYTES = const(28)
 _CHECK = const(8)
 
 
@@ -98,6 +98,7 @@ class Protected:
         self._asked = urandom(_TOKEN)
         self._received = self._offered = 0  # series; 0: none is known yet
         self._highest = self._bits = 0
+        self._heard_run = b""  # random bytes of the gateway that answered
         self.gateways = inner.gateways
 
     @property
@@ -133,7 +134,8 @@ class Protected:
     def next(self) -> None:
         """Another gateway, of which nothing is known."""
         self._inner.next()
-        self._received = 0
+        # In the series of the former one, what that said would be new from this one.
+        self._received = self._offered = 0
         self._asked = urandom(_TOKEN)
 
     def close(self) -> None:
@@ -142,10 +144,10 @@ class Protected:
     # Over a deep sleep
 
     def take(self) -> bytes:
-        """32 bytes, which only a node with this key takes back."""
+        """36 bytes, which only a node with this key takes back."""
         state = pack(
             _STATE, self._series, self._next, self._top,
-            self._received, self._highest, self._bits, self._run,
+            self._received, self._highest, self._bits, self._heard_run, self._run,
         )  # fmt: skip
         return state + self._check_of(state)
 
@@ -158,7 +160,7 @@ class Protected:
             return False
         (
             self._series, self._next, self._top,
-            self._received, self._highest, self._bits, self._run,
+            self._received, self._highest, self._bits, self._heard_run, self._run,
         ) = unpack_from(_STATE, state)  # fmt: skip
         self._first = self._next
         return True
@@ -222,7 +224,7 @@ class Protected:
         datagram = self._heard
         at = 4 if datagram[0] == 1 else 2
         size = datagram[0] if at == 2 else datagram[1] << 8 | datagram[2]
-        kind, flags, scheme, sender_id, _, epoch, series, counter = unpack_from(
+        kind, flags, scheme, sender_id, run, epoch, series, counter = unpack_from(
             _FIELDS, datagram, at - 1
         )
         code = flags >> 4
@@ -239,9 +241,9 @@ class Protected:
         end = size - tag_bytes
         if not self._down.open(datagram, at, end, size):
             return b""
-        return self._taken(series, counter, bytes(memoryview(datagram)[at:end]))
+        return self._taken(run, series, counter, bytes(memoryview(datagram)[at:end]))
 
-    def _taken(self, series: int, counter: int, content: bytes) -> bytes:
+    def _taken(self, run: bytes, series: int, counter: int, content: bytes) -> bytes:
         question = answer = b""
         if content[0] == 0:
             flags = content[1] if len(content) > 1 else 0
@@ -255,7 +257,7 @@ class Protected:
             if not flags or flags > 3 or len(content) < at:
                 return b""
             content = content[at:]
-        is_new = self._is_new(series, counter, answer)
+        is_new = self._is_new(run, series, counter, answer)
         if is_new is None:
             return b""
         reply = b""
@@ -269,7 +271,7 @@ class Protected:
             self._put(b"\0\2", reply)
         return content
 
-    def _is_new(self, series: int, counter: int, answer: bytes) -> "bool | None":
+    def _is_new(self, run: bytes, series: int, counter: int, answer: bytes) -> "bool | None":
         """None for a copy; False if it may be one."""
         if not series:
             return False
@@ -277,9 +279,12 @@ class Protected:
             wanted = 1 + self._received % 0xFFFF
             if not self._received or series in (self._received, wanted):
                 self._received, self._highest, self._bits = series, counter, (1 << _WINDOW) - 1
+                self._heard_run = run
                 self._asked = urandom(_TOKEN)
                 return True
-        if series != self._received:
+        # Two gateways may have a series of the same number: then the run tells them apart.
+        is_other = self.gateways > 1 and run != self._heard_run
+        if series != self._received or is_other:
             return False
         behind = self._highest - counter
         if behind < 0:
@@ -287,7 +292,9 @@ class Protected:
             self._bits = (self._bits << shift | 1) & ((1 << _WINDOW) - 1)
             self._highest = counter
             return True
-        if behind >= _WINDOW or self._bits >> behind & 1:
+        if behind >= _WINDOW:  # a gateway that lost its memory may be in that series again
+            return False
+        if self._bits >> behind & 1:
             return None
         self._bits |= 1 << behind
         return True

@@ -15,7 +15,9 @@ Rule 4: a head is never used twice with one key. The counter goes on after a res
         block ended that was saved; a new series begins anywhere below 2^30; and the four random
         bytes are drawn for each run. So even where all memory is lost, or comes back from a copy,
         two heads are the same with a chance of 2^-32 at most, for two runs whose counters meet.
-Rule 5: series 0 is that of a sender without memory. It is taken by no one.
+Rule 5: a counter that has come, from another run, is no copy: its sender got an old memory back,
+        and is asked, lest it be refused for as long as the window.
+Rule 6: series 0 is that of a sender without memory. It is taken by no one.
 
 Limits: QUESTIONS_PER_S_MAX questions and answers a second, so that recordings cost no more.
 """
@@ -124,6 +126,7 @@ class Channel:
         self._first = memory.next_counter  # of this run, in this series
         self._last_packet = b""
         self._received_series = memory.received_series
+        self._received_run = b""
         # A device saves nothing of what it has received, and takes a gateway's blocks as they come.
         self._ahead_max = COUNTER_MAX if is_device else AHEAD_MAX
         self._block, self._margin = (DEVICE_BLOCK, 1) if is_device else (BLOCK, AHEAD_MAX)
@@ -218,11 +221,11 @@ class Channel:
             return Opened(Verdict.FORGED)
         series, counter = int.from_bytes(envelope.material[2:], "big"), envelope.counter
         if not content.startswith(MARK):  # as nearly all are
-            talk, age = None, self._age(series, counter, b"")
+            talk, age = None, self._age(envelope.random, series, counter, b"")
         else:
             talk = freshness.read(content)
             content = talk.packet
-            age = self._age(series, counter, talk.answer)
+            age = self._age(envelope.random, series, counter, talk.answer)
         if age is Age.SEEN:
             return Opened(Verdict.REPLAYED)
         before = self._sent_by
@@ -239,7 +242,7 @@ class Channel:
             self._sent_by, self._fields = before, b""
         return Opened(Verdict.UNFRESH, b"", reply)
 
-    def _age(self, series: int, counter: int, answer: bytes) -> Age:
+    def _age(self, run: bytes, series: int, counter: int, answer: bytes) -> Age:
         """Commits what is new: its tag was right."""
         if series == NO_SERIES:
             return Age.OLD
@@ -247,13 +250,17 @@ class Channel:
         if is_answer and (self._takes_any or series == self._new_series):
             self._asked = b""
             self._received_series = series
+            self._received_run = run
             self._window = ReplayWindow(counter, self._ahead_max, is_seen=True)
             self._extend()
             return Age.NEW
         if series != self._received_series:
             return Age.OLD
         age = self._window.judge(counter)
+        if age is Age.SEEN and run != self._received_run:
+            return Age.OLD
         if age is Age.NEW:
+            self._received_run = run
             self._window.commit(counter)
             if counter > self._bound - AHEAD_MAX:
                 self._extend()
