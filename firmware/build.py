@@ -27,9 +27,22 @@ from pathlib import Path
 SOURCES = Path(__file__).with_name("mqttsn")
 INTO = Path("build", "firmware")
 BUNDLE = ("engine", "udp", "client")  # in the order of their imports
-ALONE = ("aio", "framing", "search", "snapshot", "uart", "will")
-PUBLIC = {"AioClient", "Client", "Udp", "Uart", "Will", "find", "put_back", "take"}
+ALONE = ("aio", "ccm", "framing", "protect", "search", "snapshot", "uart", "will")
+PUBLIC = {
+    "AioClient",
+    "Ccm",
+    "Client",
+    "Hmac",
+    "Protected",
+    "Udp",
+    "Uart",
+    "Will",
+    "find",
+    "put_back",
+    "take",
+}
 BY_POSITION = {"open", "receive", "send"}
+RARE = ("ccm", "protect")  # their names are not shortened at the cost of others'
 SETTINGS = {"flags", "keep_alive_s", "retries", "retry_ms", "state", "will"}
 VERSION = "0.2.0"
 NOT_INSTALLED = "is not installed:  make setup, then .venv/bin/python in place of this one"
@@ -96,12 +109,17 @@ def replacements(trees: Mapping[str, ast.Module]) -> dict[str, str]:
     """Short names by those that no user of the library writes."""
     kept = {"self"} | SETTINGS
     hidden: set[str] = set()
-    for tree in trees.values():
+    usual: set[str] = set()
+    for module, tree in trees.items():
         kept |= {name for name in written_by_users(tree) if not name.startswith("_")}
-        hidden |= {name for name in defined_in(tree) if not name.startswith("__")}
+        mine = {name for name in defined_in(tree) if not name.startswith("__")}
+        hidden |= mine
+        if module not in RARE:
+            usual |= mine
     used = {name for tree in trees.values() for name in written_in(tree)}
     free = iter([name for name in NAMES.split() if name not in used])
-    return {name: next(free, f"_{number}") for number, name in enumerate(sorted(hidden - kept))}
+    names = sorted(hidden - kept, key=lambda name: (name not in usual, name))
+    return {name: next(free, f"_{number}") for number, name in enumerate(names)}
 
 
 def written_in(tree: ast.Module) -> Iterator[str]:

@@ -41,7 +41,14 @@ from firmware.build import (
 
 SOURCES = Path(__file__).parent
 MAIN = b"from loader.start import start\n\nstart()\n"
-LIBRARY = ("__init__", "framing", "snapshot", "uart")  # what the application imports of it
+LIBRARY = (
+    "__init__",
+    "ccm",
+    "framing",
+    "protect",
+    "snapshot",
+    "uart",
+)  # what the application imports of it
 NUMBER_MAX = 2**32 - 1
 FILES_MAX = 255
 KEY_OCTETS_MIN = 16

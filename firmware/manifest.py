@@ -8,6 +8,7 @@ package(  # type: ignore[name-defined]  # noqa: F821, what a manifest may call
     files=(
         "__init__.py",
         "aio.py",
+        "ccm.py",
         "client.py",
         "engine.py",
         "framing.py",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEPT_PATH = "/kept"
 _JOIN_PART_MS = 100
+_LINE_OCTETS = 460  # the longest frame, with what protects it
 _RP2_WATCHDOG_MS_MAX = 8_300
 _MICROVOLTS_MAX = 3_300_000  # of RP2's converter
 
@@ -127,7 +128,7 @@ class Board:
         if uart is not None:
             from ..mqttsn.uart import Uart
 
-            return Uart(machine.UART(uart["number"], uart.get("baud", 115_200)))
+            return Uart(machine.UART(uart["number"], uart.get("baud", 115_200)), _LINE_OCTETS)
         from ..mqttsn import Udp
 
         udp = Udp(*self._settings.gateways)

@@ -3,6 +3,9 @@
 What is wrong in a file leaves its default in force, and is named in `problems`. A node without a
 name or a gateway cannot work, which `is_usable` tells. What messages changed (/changed) is on top.
 
+A node that has a key never talks without it. So one whose /secrets.json is damaged, or says wrong
+things of the key, or is gone though counters of one are in the flash, is not usable either.
+
 It is needed when a node starts, and not again: start.py takes it out of the heap.
 """
 
@@ -13,6 +16,7 @@ from .settings import CHANGED_PATH, RULES, Settings, is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..loader.files import Files
@@ -22,6 +26,11 @@ SECRETS_PATH = "/secrets.json"
 GATEWAYS_HELP = 'gateways: [["host", 1 to 65535]], or uart: {"number": 1}'
 WATCHDOG_S = 30
 KEY_OCTETS_MIN = 16
+DEVICE_KEY_OCTETS_MAX = 64
+SENDER_OCTETS = 8
+COUNTERS_PATH = "/counters"  # as protection.py has it, which only a node with a key loads
+SCHEMES = {"hmac-sha256": 0x00, "aes-ccm-64": 0x40, "aes-ccm-128": 0x43}
+DEVICE = ["device_key", "device_key_epoch", "device_sender", "device_scheme"]
 _ABSENT = " is not there"
 
 FILE_ONLY = ["id", "topic", "gateways", "uart", "sensors", "local_port", "watchdog_s", "thresholds"]
@@ -107,11 +116,29 @@ def load(files: "Files") -> Settings:
     return settings
 
 
-def load_secrets(files: "Files", settings: Settings) -> "dict[str, Any]":
-    """What is right of them, the key in bytes; `settings` is told what is not, and no secret."""
+def has_aes() -> bool:
+    try:
+        import cryptolib  # noqa: F401, not every board has it
+    except ImportError:
+        return False
+    return True
+
+
+def load_secrets(
+    files: "Files", settings: Settings, has_aes: "Callable[[], bool]" = has_aes
+) -> "dict[str, Any]":
+    """What is right of them, keys in bytes; `settings` is told what is not, and no secret.
+
+    `has_aes`: whether the board that they are for has it.
+    """
     found, problem = read_json(files, SECRETS_PATH)
-    if problem and not problem.endswith(_ABSENT):  # who needs no WLAN may have none
+    if problem.endswith(_ABSENT):  # who needs no WLAN may have none
+        settings.may_talk = files.load(COUNTERS_PATH) is None
+    elif problem:
+        settings.may_talk = False
+    if problem and not (settings.may_talk and problem.endswith(_ABSENT)):
         settings.problems.append(problem)
+    _take_device_key(found, settings, has_aes)
     for name in ("ssid", "password"):
         if name in found and not isinstance(found[name], str):
             settings.problems.append(f"{name}: a text")
@@ -127,6 +154,44 @@ def load_secrets(files: "Files", settings: Settings) -> "dict[str, Any]":
             )
             del found["update_key"]
     return found
+
+
+def _take_device_key(
+    found: "dict[str, Any]", settings: Settings, has_aes: "Callable[[], bool]"
+) -> None:
+    """In bytes, all four or none: `settings` is told what is wrong."""
+    given = {name: found.pop(name) for name in DEVICE if name in found}
+    if not given:
+        return
+    key = _octets(given.get("device_key"))
+    sender = _octets(given.get("device_sender"))
+    epoch = given.get("device_key_epoch", 1)
+    scheme = SCHEMES.get(given.get("device_scheme", "hmac-sha256"), -1)
+    problem = ""
+    if not KEY_OCTETS_MIN <= len(key) <= DEVICE_KEY_OCTETS_MAX:
+        most = 2 * DEVICE_KEY_OCTETS_MAX
+        problem = f"device_key: {2 * KEY_OCTETS_MIN} to {most} hexadecimal digits"
+    elif len(sender) != SENDER_OCTETS:
+        problem = f"device_sender: {2 * SENDER_OCTETS} hexadecimal digits"
+    elif not is_whole(epoch, 0, 65_535):
+        problem = "device_key_epoch: 0 to 65535"
+    elif scheme < 0:
+        problem = "device_scheme: " + ", ".join(sorted(SCHEMES))
+    elif scheme and not has_aes():
+        problem = "device_scheme: this board has no AES"
+    if problem:
+        settings.problems.append(problem)
+        settings.may_talk = False
+        return
+    found["device_key"], found["device_sender"] = key, sender
+    found["device_key_epoch"], found["device_scheme"] = epoch, scheme
+
+
+def _octets(text: object) -> bytes:
+    try:
+        return unhexlify(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return b""
 
 
 def read_json(files: "Files", path: str) -> "tuple[dict[str, Any], str]":

@@ -85,6 +85,7 @@ class Node:
         self._settings = settings
         self._log = log
         self._is_safe = is_safe
+        self._secrets = secrets
         self._update = Update(files, slots, secrets.get("update_key", b""))
         self._store: Store | None = None
         self.restarts = False  # an update is in its slot
@@ -111,6 +112,7 @@ class Node:
             log=self._log,
             files=self._files,
             update=self._update,
+            secrets=self._secrets,
             is_safe=self._is_safe,
         )
         if self._must_talk(talk):

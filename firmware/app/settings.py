@@ -54,10 +54,11 @@ class Settings:
         self.changed: dict[str, Any] = {}  # by messages
         self.seen: dict[str, int] = {}
         self.restarted = -1
+        self.may_talk = True  # its key, if it has one, is there
 
     @property
     def is_usable(self) -> bool:
-        return bool(self.id and (self.gateways or self.uart is not None))
+        return bool(self.may_talk and self.id and (self.gateways or self.uart is not None))
 
     @property
     def silence_s(self) -> int:

@@ -53,6 +53,7 @@ STATE_EVERY_S = 86_400
 ASK_AGAIN_WAKES = 32  # after a question that nobody answered
 ANSWER_MAX = 100  # letters
 CRASH_PATH = "/crash.txt"
+STATE_OCTETS = 36  # of mqttsn.protect
 
 _STAMP_OCTETS = const(7)
 _JOIN_MS = const(12_000)
@@ -74,6 +75,7 @@ class Talk:
         log: "Log",
         files: "Files",
         update: "Update",
+        secrets: "dict[str, Any]",
         is_safe: bool,
     ) -> None:
         self._settings = settings
@@ -84,6 +86,7 @@ class Talk:
         self._log = log
         self._files = files
         self._update = update
+        self._secrets = secrets
         self._is_safe = is_safe
         self._refused = ""  # what was wrong with the last settings
         self.heard = 0  # frames
@@ -98,10 +101,18 @@ class Talk:
         self._room = State() if self.is_state_due else None
         self._watch.step("join", _JOIN_MS)
         board.join(self._watch)
-        transport: Any = Bounded(board.transport(), self._watch)
+        inner, session = board.transport(), kept.session
+        protection = None
+        if "device_key" in self._secrets:
+            from .protection import protected  # only who has a key needs it
+
+            protection = inner = protected(inner, self._secrets, self._files, self._log)
+            # In front of the session, which without it is another one at another address.
+            session = session[STATE_OCTETS:] if protection.put_back(session) else b""
+        transport: Any = Bounded(inner, self._watch)
         self._client = client = Client(transport, settings.id.encode(), FRAME_OCTETS)
         client.engine.retry_ms = settings.retry_ms
-        put_back(client, kept.session)
+        put_back(client, session)
         self._link = Link(client, settings.topic, transport.publication)
         try:
             self._send_all(store, unsaved)
@@ -114,6 +125,8 @@ class Talk:
             self._link.rest(settings.silence_s)
         finally:
             kept.session = take(client)
+            if protection:
+                kept.session = protection.take() + kept.session
             self.heard = transport.heard
             transport.close()
             self._take_commands()

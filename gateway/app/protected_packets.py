@@ -11,7 +11,7 @@ from gateway.config.settings import ProtectionSettings, Settings
 from gateway.core.access.device_keys import DeviceKeys
 from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
 from gateway.core.protection.protection import ProtectionOptions
-from gateway.core.protection.schemes import NEEDS_PACKAGE
+from gateway.core.protection.schemes import NEEDS_PACKAGE, load_package
 from gateway.host.installation import Installation
 from gateway.transports.places import sender_of
 
@@ -35,6 +35,8 @@ def options(
     schemes = {SCHEMES[each] for each in settings.schemes}
     if not has_package():
         schemes -= NEEDS_PACKAGE
+    if schemes & NEEDS_PACKAGE:
+        load_package()
     return ProtectionOptions(
         keys=device_keys or DeviceKeys,  # none
         random=token_bytes,

@@ -25,7 +25,7 @@ MODULES = PURE_MODULES | {
     "socket",
     "time",
 }
-WITH_KEYS = {"protect.py"}
+WITH_KEYS = {"ccm.py", "protect.py"}
 FOR_TYPES = {"typing", "collections.abc"}
 
 
@@ -49,7 +49,7 @@ TIMELESS = {
     "slots.py",
     "version.py",
 }
-TIMELESS_MODULES = PURE_MODULES | {"binascii", "hashlib", "json", "random"}
+TIMELESS_MODULES = PURE_MODULES | {"binascii", "cryptolib", "hashlib", "json", "random"}
 OF_THE_BOARD = {"board.py": {"machine", "network", "onewire", "sys"}, "files.py": {"os"}}
 # What calls the application, and the loader which is called by nobody.
 STARTING = {"gc", "machine", "sys"}
@@ -67,7 +67,7 @@ def breaches(name: str, source: str, allowed: set[str] | None = None) -> Iterato
     if allowed is None:
         allowed = PURE_MODULES if name in PURE else MODULES
         if name in WITH_KEYS:
-            allowed = allowed | {"hashlib", "os"}
+            allowed = allowed | {"cryptolib", "hashlib", "os"}
     tree = ast.parse(source)
     typed = {
         id(node)

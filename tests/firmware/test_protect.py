@@ -7,9 +7,13 @@ from random import Random
 
 import pytest
 
-from firmware.mqttsn.protect import Protected
+from firmware.app.talk import STATE_OCTETS
+from firmware.mqttsn.protect import AES_CCM_64, AES_CCM_128, HMAC_SHA256, Protected
 from gateway.core.protection.channel import Channel
 from gateway.core.protection.envelope import parse
+from tests.firmware.cryptolib import cryptolib
+
+__all__ = ["cryptolib"]
 
 SENDER, KEY = b"12345678", b"canary key 16 by"
 PACKET, OTHER = b"\x02\x16", b"\x02\x17"
@@ -52,22 +56,38 @@ class Air:
         pass
 
 
+def fresh_channel(dice: Random | None = None) -> Channel:
+    dice = dice or Random(1)
+    return Channel(sender_id=SENDER, secret=KEY, epoch=1, random=dice.randbytes)
+
+
 class Bench:
-    def __init__(self, tag_bytes: int = 8) -> None:
+    def __init__(self, tag_bytes: int = 8, scheme: int = HMAC_SHA256) -> None:
         self.dice = Random(1)
         self.tag_bytes = tag_bytes
+        self.scheme = scheme
         self.kept: list[bytes] = []
-        self.air = Air(self.fresh_channel())
+        self.air = Air(fresh_channel(self.dice))
         self.boot()
-
-    def fresh_channel(self) -> Channel:
-        return Channel(sender_id=SENDER, secret=KEY, epoch=1, random=self.dice.randbytes)
 
     def boot(self) -> None:
         kept = self.kept[-1] if self.kept else b""
         self.node = Protected(
-            self.air, SENDER, KEY, kept, self.kept.append, tag_bytes=self.tag_bytes
+            self.air,
+            SENDER,
+            KEY,
+            kept,
+            self.kept.append,
+            tag_bytes=self.tag_bytes,
+            scheme=self.scheme,
         )
+
+    def sleep(self) -> None:
+        """Deeply: what it knows is in RTC memory, and the flash not asked."""
+        kept = self.node.take()
+        assert len(kept) == STATE_OCTETS
+        self.boot()
+        assert self.node.put_back(kept)
 
     def says(self, packet: bytes) -> list[bytes]:
         self.node.send(bytearray(packet), len(packet))
@@ -88,9 +108,13 @@ class Bench:
         return self.hears()
 
 
-@pytest.mark.parametrize("tag_bytes", [8, 16, 32])
-def test_packets_are_taken_both_ways(tag_bytes: int) -> None:
-    bench = Bench(tag_bytes)
+@pytest.mark.usefixtures("cryptolib")
+@pytest.mark.parametrize(
+    ("scheme", "tag_bytes"),
+    [(HMAC_SHA256, 8), (HMAC_SHA256, 16), (HMAC_SHA256, 32), (AES_CCM_64, 8), (AES_CCM_128, 16)],
+)
+def test_packets_are_taken_both_ways(scheme: int, tag_bytes: int) -> None:
+    bench = Bench(tag_bytes, scheme)
     for size in (2, 200, 300):
         packet = bytes((2, 0x16)) + bytes(size - 2)
         assert bench.says(packet) == [packet]
@@ -111,11 +135,13 @@ def test_nothing_lost_costs_more_than_one_question() -> None:
         what = bench.dice.random()
         if what < 0.1:
             bench.boot()
+        elif what < 0.12:
+            bench.sleep()
         elif what < 0.15:
             bench.kept.clear()
             bench.boot()
         elif what < 0.2:
-            bench.air.channel = bench.fresh_channel()
+            bench.air.channel = fresh_channel(bench.dice)
         elif what < 0.25:
             bench.node.next()
         packet = b"\x04\x16" + number.to_bytes(2, "big")
@@ -123,8 +149,43 @@ def test_nothing_lost_costs_more_than_one_question() -> None:
         assert bench.is_told(OTHER) == [OTHER], number
 
 
-def test_what_is_wrong_is_not_taken() -> None:
+def test_a_deep_sleep_writes_no_flash_and_asks_nothing() -> None:
     bench = Bench()
+    bench.says(PACKET)
+    asked = bench.air.channel.memory()
+    for _ in range(500):
+        bench.sleep()
+        assert bench.says(PACKET) == [PACKET]
+        assert bench.is_told(OTHER) == [OTHER]
+    assert len(bench.kept) == 1
+    assert bench.air.channel.memory() == asked
+
+
+def test_only_a_node_with_this_key_goes_on_there() -> None:
+    bench = Bench()
+    bench.says(PACKET)
+    kept = bench.node.take()
+    other = Protected(bench.air, SENDER, KEY[::-1], b"", bench.kept.append)
+    assert not other.put_back(kept)
+    assert not bench.node.put_back(kept[:-1])
+    for place in range(len(kept)):
+        changed = bytearray(kept)
+        changed[place] ^= 1
+        assert not bench.node.put_back(bytes(changed))
+
+
+def test_a_gateway_with_an_old_series_gets_no_head_twice() -> None:
+    """Two gateways choose series for one node, each by itself."""
+    bench = Bench()
+    for _ in range(50):
+        assert bench.says(PACKET) == [PACKET]
+        bench.air.channel = fresh_channel(bench.dice)  # which asserts that no head is there twice
+
+
+@pytest.mark.usefixtures("cryptolib")
+@pytest.mark.parametrize("scheme", [HMAC_SHA256, AES_CCM_64])
+def test_what_is_wrong_is_not_taken(scheme: int) -> None:
+    bench = Bench(scheme=scheme)
     bench.says(PACKET)
     right = bench.air.channel.seal(OTHER)
     for place in range(len(right)):

@@ -7,9 +7,12 @@ import logging
 import sys
 
 from tests.simulation.hard_plans import KINDS
+from tests.simulation.protected_world import ProtectedWorld
 from tests.simulation.stream import nothing
 from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
+
+PROTECTED = "protected"
 
 
 def say(line: str) -> None:
@@ -21,13 +24,18 @@ def main() -> int:
     parser.add_argument("seed", type=int, help="the first world to run")
     parser.add_argument("--count", type=int, default=1, help="how many worlds, from SEED on")
     kinds = "what is hard in them; else anything may be"
-    parser.add_argument("--kind", choices=KINDS, default="any", help=kinds)
+    parser.add_argument("--kind", choices=(*KINDS, PROTECTED), default="any", help=kinds)
     parser.add_argument("--trace", action="store_true", help="print every event as it happens")
     options = parser.parse_args()
     logging.disable()  # what the state store says of its disk is in the trace
     failed = 0
     for seed in range(options.seed, options.seed + options.count):
-        world = World(seed, say if options.trace else nothing, options.kind)
+        tell = say if options.trace else nothing
+        world: World | ProtectedWorld
+        if options.kind == PROTECTED:
+            world = ProtectedWorld(seed, tell)
+        else:
+            world = World(seed, tell, options.kind)
         try:
             world.run()
         except BrokenPromiseError as error:

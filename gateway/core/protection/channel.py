@@ -15,7 +15,9 @@ Rule 4: a head is never used twice with one key. The counter goes on after a res
         block ended that was saved; a new series begins anywhere below 2^30; and the four random
         bytes are drawn for each run. So even where all memory is lost, or comes back from a copy,
         two heads are the same with a chance of 2^-32 at most, for two runs whose counters meet.
-Rule 5: series 0 is that of a sender without memory. It is taken by no one.
+Rule 5: a counter that has come, from another run, is no copy: its sender got an old memory back,
+        and is asked, lest it be refused for as long as the window.
+Rule 6: series 0 is that of a sender without memory. It is taken by no one.
 
 Limits: QUESTIONS_PER_S_MAX questions and answers a second, so that recordings cost no more.
 """
@@ -28,10 +30,16 @@ from enum import Enum
 from hmac import compare_digest
 
 from gateway.core.protection import freshness
-from gateway.core.protection.envelope import RANDOM_BYTES, Envelope, head
-from gateway.core.protection.freshness import TOKEN_BYTES, Question
+from gateway.core.protection.envelope import RANDOM_BYTES, Envelope, fields_of, with_length
+from gateway.core.protection.freshness import MARK, TOKEN_BYTES, Question
 from gateway.core.protection.replay_window import AHEAD_MAX, Age, ReplayWindow
-from gateway.core.protection.schemes import TO_DEVICE, TO_GATEWAY, Scheme, scheme_of
+from gateway.core.protection.schemes import (
+    TO_DEVICE,
+    TO_GATEWAY,
+    AesCcm,
+    HmacSha256,
+    scheme_of,
+)
 
 NO_SERIES = 0
 SERIES_MAX = 0xFFFF
@@ -42,6 +50,7 @@ RECENT = 8  # counters of a sender that a question may be about
 QUESTIONS_PER_S_MAX = 20
 _FIRST_BITS = 30
 _MATERIAL_BYTES = 4
+_COUNTER_BYTES = 4
 
 Random = Callable[[int], bytes]
 
@@ -106,13 +115,18 @@ class Channel:
         if is_device:
             self._sending, self._receiving = TO_GATEWAY, TO_DEVICE
         self._sent_by = (scheme, tag_bytes)
-        self._schemes: dict[tuple[bytes, int, int], Scheme] = {}
+        self._fields = b""  # of the head, in this series and scheme; made when it is needed
+        self._sends: HmacSha256 | AesCcm | None = None
+        self._opens: HmacSha256 | AesCcm | None = None
+        self._opens_by = (scheme, 0)  # none has a tag of this length
+        self._schemes: dict[tuple[bytes, int, int], HmacSha256 | AesCcm] = {}
         memory = memory or Memory()
         self._series = memory.series
         self._next = self._top = memory.next_counter
         self._first = memory.next_counter  # of this run, in this series
         self._last_packet = b""
         self._received_series = memory.received_series
+        self._received_run = b""
         # A device saves nothing of what it has received, and takes a gateway's blocks as they come.
         self._ahead_max = COUNTER_MAX if is_device else AHEAD_MAX
         self._block, self._margin = (DEVICE_BLOCK, 1) if is_device else (BLOCK, AHEAD_MAX)
@@ -158,19 +172,18 @@ class Channel:
         return self._seal(packet)
 
     def _seal(self, content: bytes) -> bytes:
-        scheme, tag_bytes = self._sent_by
         counter = self._take_counter()
-        material = self._epoch.to_bytes(2, "big") + self._series.to_bytes(2, "big")
-        before = head(
-            scheme,
-            tag_bytes,
-            self._sender_id,
-            self._run,
-            material,
-            counter.to_bytes(4, "big"),
-            len(content),
-        )
-        return before + self._scheme(self._sending, scheme, tag_bytes).seal(before, content)
+        scheme, tag_bytes = self._sent_by
+        if not self._fields:
+            material = self._epoch.to_bytes(2, "big") + self._series.to_bytes(2, "big")
+            self._fields = fields_of(
+                scheme, tag_bytes, self._sender_id, self._run, material, _COUNTER_BYTES
+            )
+            self._sends = self._scheme(self._sending, scheme, tag_bytes)
+        fields = self._fields + counter.to_bytes(_COUNTER_BYTES, "big")
+        before = with_length(fields, len(content) + tag_bytes)
+        assert self._sends is not None
+        return before + self._sends.seal(before, content)
 
     def _take_counter(self) -> int:
         if self._next > COUNTER_MAX:
@@ -185,6 +198,9 @@ class Channel:
     def _begin_series(self, series: int) -> None:
         drawn = int.from_bytes(self._random(4), "big") & (1 << _FIRST_BITS) - 1
         self._series = series
+        # Where two gateways choose the series of one device, one may come that was there before.
+        self._run = self._random(RANDOM_BYTES)
+        self._fields = b""
         self._first = self._next = drawn + 1
         self._top = self._next + self._block if series != NO_SERIES else self._next
         self.has_changed = True
@@ -198,25 +214,35 @@ class Channel:
         assert envelope.counter is not None
         assert len(envelope.material) == _MATERIAL_BYTES
         by = (envelope.scheme, envelope.tag_bytes)
-        content = self._scheme(self._receiving, *by).open(envelope.head, envelope.sealed)
+        if self._opens is None or by != self._opens_by:
+            self._opens_by, self._opens = by, self._scheme(self._receiving, *by)
+        content = self._opens.open(envelope.head, envelope.sealed)
         if content is None:
             return Opened(Verdict.FORGED)
-        talk = freshness.read(content)
         series, counter = int.from_bytes(envelope.material[2:], "big"), envelope.counter
-        age = self._age(series, counter, talk.answer)
+        if not content.startswith(MARK):  # as nearly all are
+            talk, age = None, self._age(envelope.random, series, counter, b"")
+        else:
+            talk = freshness.read(content)
+            content = talk.packet
+            age = self._age(envelope.random, series, counter, talk.answer)
         if age is Age.SEEN:
             return Opened(Verdict.REPLAYED)
-        own = Question(b"", series, counter) if age is Age.OLD else None
         before = self._sent_by
-        if not self._is_device:
-            self._sent_by = by
-        reply = self._reply(talk.question, own, now)
-        if age is Age.OLD:
-            self._sent_by = before
-            return Opened(Verdict.UNFRESH, b"", reply)
-        return Opened(Verdict.FRESH, talk.packet, reply)
+        if by != before and not self._is_device:
+            self._sent_by, self._fields = by, b""
+        if age is Age.NEW:
+            reply = b""
+            if talk is not None:
+                reply = self._reply(talk.question, None, now)
+            return Opened(Verdict.FRESH, content, reply)
+        asked = None if talk is None else talk.question
+        reply = self._reply(asked, Question(b"", series, counter), now)
+        if by != before:
+            self._sent_by, self._fields = before, b""
+        return Opened(Verdict.UNFRESH, b"", reply)
 
-    def _age(self, series: int, counter: int, answer: bytes) -> Age:
+    def _age(self, run: bytes, series: int, counter: int, answer: bytes) -> Age:
         """Commits what is new: its tag was right."""
         if series == NO_SERIES:
             return Age.OLD
@@ -224,13 +250,17 @@ class Channel:
         if is_answer and (self._takes_any or series == self._new_series):
             self._asked = b""
             self._received_series = series
+            self._received_run = run
             self._window = ReplayWindow(counter, self._ahead_max, is_seen=True)
             self._extend()
             return Age.NEW
         if series != self._received_series:
             return Age.OLD
         age = self._window.judge(counter)
+        if age is Age.SEEN and run != self._received_run:
+            return Age.OLD
         if age is Age.NEW:
+            self._received_run = run
             self._window.commit(counter)
             if counter > self._bound - AHEAD_MAX:
                 self._extend()
@@ -285,7 +315,7 @@ class Channel:
         self._questions += 1
         return self._questions <= QUESTIONS_PER_S_MAX
 
-    def _scheme(self, direction: bytes, scheme: int, tag_bytes: int) -> Scheme:
+    def _scheme(self, direction: bytes, scheme: int, tag_bytes: int) -> HmacSha256 | AesCcm:
         """At most as many as there are schemes and tag lengths."""
         key = (direction, scheme, tag_bytes)
         found = self._schemes.get(key)

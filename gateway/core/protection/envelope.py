@@ -105,12 +105,29 @@ def head(
     packet_bytes: int,
 ) -> bytes:
     """For a packet of so many bytes. Raises ValueError for what the layout has no code for."""
+    fields = fields_of(scheme, tag_bytes, sender_id, random, material, len(counter)) + counter
+    return with_length(fields, packet_bytes + tag_bytes)
+
+
+def fields_of(
+    scheme: int,
+    tag_bytes: int,
+    sender_id: bytes,
+    random: bytes,
+    material: bytes,
+    counter_bytes: int,
+) -> bytes:
+    """A head without its length and counter: the same for all packets of a series."""
     flags = _tag_code(tag_bytes, scheme) << 4
-    flags |= _MATERIAL_BYTES.index(len(material)) << 2 | _COUNTER_BYTES.index(len(counter))
-    fields = bytes((KIND, flags, scheme)) + sender_id + random + material + counter
-    size = 1 + len(fields) + packet_bytes + tag_bytes
+    flags |= _MATERIAL_BYTES.index(len(material)) << 2 | _COUNTER_BYTES.index(counter_bytes)
+    return bytes((KIND, flags, scheme)) + sender_id + random + material
+
+
+def with_length(fields: bytes, behind: int) -> bytes:
+    """A head of these fields, with so many bytes behind it. Raises ValueError for too many."""
+    size = 1 + len(fields) + behind
     if size <= _SHORT_MAX:
-        return bytes((size,)) + fields
+        return size.to_bytes(1, "big") + fields
     size += 2
     if size > _LONG_MAX:
         raise ValueError(f"an envelope has at most {_LONG_MAX} bytes")

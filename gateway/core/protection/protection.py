@@ -35,6 +35,7 @@ from gateway.core.state_records import Change, ProtectionDeleted, ProtectionReco
 from gateway.frames import Forwarded, MalformedFrame, SearchGw, kind_of
 
 SCHEMES = frozenset({HMAC_SHA256, AES_CCM_64, AES_CCM_128})
+_ENCAPSULATIONS = (KIND, Forwarded.KIND)
 _VERDICTS = {
     Verdict.FORGED: Reason.FORGED,
     Verdict.REPLAYED: Reason.REPLAYED,
@@ -107,8 +108,9 @@ class Protection:
         for sender_id, epoch in list(self._memories):
             found = next((one for one in self._known(sender_id) if one.epoch == epoch), None)
             if found is not None:
-                self._channel(found).reserve()
-                self._note_change(found)
+                channel = self._channel(found)
+                channel.reserve()
+                self._note_change(sender_id, epoch, channel)
                 self._epochs[sender_id] = max(epoch, self._epochs.get(sender_id, 0))
         return changes + self.take_changes()
 
@@ -138,35 +140,39 @@ class Protection:
             envelope = parse(datagram)
         except MalformedFrame as error:
             return Received(address, dropped=Reason.MALFORMED, detail=str(error))
-        peer = protected_address(address, envelope.sender_id)
-        name = envelope.sender_id.hex()
+        sender_id = envelope.sender_id
+        peer = protected_address(address, sender_id)
         problem = self._unsupported(envelope)
         if problem:
-            return Received(peer, dropped=Reason.NOT_SUPPORTED, detail=f"sender {name}: {problem}")
+            return Received(
+                peer, dropped=Reason.NOT_SUPPORTED, detail=f"sender {sender_id.hex()}: {problem}"
+            )
         epoch = int.from_bytes(envelope.material[:2], "big")
-        key = next((each for each in self._known(envelope.sender_id) if each.epoch == epoch), None)
-        if key is None:
-            detail = f"sender {name}, key epoch {epoch}"
+        channel = self._channel_of(sender_id, epoch)
+        if channel is None:
+            detail = f"sender {sender_id.hex()}, key epoch {epoch}"
             return Received(peer, dropped=Reason.UNKNOWN_SENDER, detail=detail)
         is_member = peer in members
         if not is_member and not self._forged.has(now):
             detail = "envelopes of unknown peers, after too many forged ones"
             return Received(peer, dropped=Reason.TOO_MANY_PACKETS, detail=detail)
         try:
-            opened = self._channel(key).open(envelope, now)
-            self._note_change(key)
-            if kind_of(opened.packet) in (KIND, Forwarded.KIND):
+            opened = channel.open(envelope, now)
+            if channel.has_changed:
+                self._note_change(sender_id, epoch, channel)
+            packet = opened.packet
+            if packet and kind_of(packet) in _ENCAPSULATIONS:
                 raise MalformedFrame("an encapsulation inside of an envelope")
         except MalformedFrame as error:
-            return Received(peer, dropped=Reason.MALFORMED, detail=f"sender {name}: {error}")
+            detail = f"sender {sender_id.hex()}: {error}"
+            return Received(peer, dropped=Reason.MALFORMED, detail=detail)
         if opened.verdict is Verdict.FRESH:
-            self._epochs[envelope.sender_id] = epoch
-            return Received(peer, opened.packet, opened.reply)
+            self._epochs[sender_id] = epoch
+            return Received(peer, packet, opened.reply)
         if opened.verdict is Verdict.FORGED and not is_member:
             self._forged.take(now)
-        return Received(
-            peer, b"", opened.reply, _VERDICTS[opened.verdict], f"sender {name}, key epoch {epoch}"
-        )
+        detail = f"sender {sender_id.hex()}, key epoch {epoch}"
+        return Received(peer, b"", opened.reply, _VERDICTS[opened.verdict], detail)
 
     # To sensors
 
@@ -175,13 +181,17 @@ class Protection:
         whose key is there no more.
         """
         address, sender_id = unprotected(peer, 0)
-        keys = self._known(sender_id)
-        if not keys:
-            return None
-        epoch = self._epochs.get(sender_id)
-        key = next((each for each in keys if each.epoch == epoch), keys[0])
-        sealed = self._channel(key).seal(datagram)
-        self._note_change(key)
+        epoch = self._epochs.get(sender_id, -1)
+        channel = self._channel_of(sender_id, epoch)
+        if channel is None:
+            keys = self._known(sender_id)
+            if not keys:
+                return None
+            epoch = keys[0].epoch
+            channel = self._channel(keys[0])
+        sealed = channel.seal(datagram)
+        if channel.has_changed:
+            self._note_change(sender_id, epoch, channel)
         return address, sealed
 
     # For the state
@@ -195,11 +205,9 @@ class Protection:
         self._changes, self._changed = [], {}
         return changes
 
-    def _note_change(self, key: DeviceKey) -> None:
-        channel = self._channel(key)
-        if channel.has_changed:
-            channel.has_changed = False
-            self._changed[key.sender_id, key.epoch] = channel
+    def _note_change(self, sender_id: bytes, epoch: int, channel: Channel) -> None:
+        channel.has_changed = False
+        self._changed[sender_id, epoch] = channel
 
     # Keys
 
@@ -232,6 +240,19 @@ class Protection:
             self._changed.pop((sender_id, epoch), None)
             self._epochs.pop(sender_id, None)
             self._changes.append(ProtectionDeleted(sender_id, epoch))
+
+    def _channel_of(self, sender_id: bytes, epoch: int) -> Channel | None:
+        """None where there is no such key."""
+        keys = self._options.keys()
+        if keys is not self._keys:
+            self._use(keys)
+        found = self._channels.get((sender_id, epoch))
+        if found is not None:
+            return found
+        for key in keys.of_sender(sender_id):
+            if key.epoch == epoch:
+                return self._channel(key)
+        return None
 
     def _channel(self, key: DeviceKey) -> Channel:
         found = self._channels.get((key.sender_id, key.epoch))

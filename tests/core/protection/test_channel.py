@@ -264,3 +264,16 @@ def test_a_secret_is_in_no_text() -> None:
     one, _ = met(Random(16))
     assert "0123456789abcdef" not in f"{one!r} {vars(one)!r}".replace(repr(one.secret), "")
     assert repr(one) == "Channel(0102030405060708, 1)"
+
+
+def test_a_device_with_an_old_memory_is_asked_at_once() -> None:
+    """Its counters have come, but in another run: they are no copies."""
+    dice = Random(1)
+    one, other = device(dice), gateway(dice)
+    exchanged(one, other, b"\x02\x16")
+    old = one.memory()
+    again = device(dice, old)
+    for _ in range(3):
+        exchanged(again, other, b"\x02\x16")
+    taken, _ = exchanged(device(dice, old), other, b"\x03\x16\x00")
+    assert taken == [b"\x03\x16\x00"]

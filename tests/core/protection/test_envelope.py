@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.protection.envelope import head, is_envelope, parse
-from gateway.core.protection.schemes import AesCcm, HmacSha256, hkdf_sha256
+from gateway.core.protection.schemes import AesCcm, HmacSha256, hkdf_sha256, load_package
 from gateway.frames import MalformedFrame
 
 KEY = bytes(range(32))
@@ -37,6 +37,7 @@ def test_hmac_of_the_specification(vector: bytes, tag_bytes: int, counter: int |
 
 
 def test_aes_ccm_of_the_specification() -> None:
+    load_package()
     found = parse(CCM_64)
     scheme = AesCcm(KEY[:16], 8)
     assert scheme.open(found.head, found.sealed) == PACKET

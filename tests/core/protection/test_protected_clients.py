@@ -11,6 +11,7 @@ from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Save
+from gateway.core.protection.envelope import parse
 from gateway.core.state_records import ProtectionDeleted, ProtectionRecord, StateRecords
 from gateway.frames import (
     Connack,
@@ -320,3 +321,12 @@ def test_publish_is_still_known_as_one() -> None:
     tank.say(short(b"a", 1, 7))
     tank.say(short(b"b", 1, 8))
     assert bench.engine.received[Publish] == 2
+
+
+def test_a_device_that_was_not_heard_in_this_run_is_told_under_its_newest_key() -> None:
+    bench = ProtectedBench("a")
+    peer = ProtectedSensor(bench, "a").peer
+    for _ in range(2):
+        sealed = bench.engine.sealed(peer, b"\x02\x16")
+        assert sealed is not None
+        assert parse(sealed[1]).sender_id == key_of("a").sender_id
