@@ -7,8 +7,6 @@ and is the hash of the head (MQTT-SN 2.0 draft, 3.17), so no head may come twice
 from hashlib import sha256
 from struct import pack_into
 
-from .protect import same
-
 try:
     from micropython import const
 except ImportError:
@@ -27,13 +25,14 @@ _NONCE = const(13)
 class Ccm:
     """Raises ImportError where the port has no `cryptolib`."""
 
-    def __init__(self, key: bytes, tag_bytes: int) -> None:
-        """`key`: 16 bytes."""
+    def __init__(self, key: bytes, tag_bytes: int, same: "Any") -> None:
+        """`key`: 16 bytes. `same`: see protect.py."""
         from cryptolib import aes  # not every board has it
 
         self._aes: Any = aes
         self._key = key
         self._tag_bytes = tag_bytes
+        self._same = same
 
     def seal(self, datagram: bytearray, at: int, end: int) -> None:
         """In its place: the packet is at `at`, and the tag comes behind `end`."""
@@ -45,7 +44,7 @@ class Ccm:
         """Whether the tag is right, which goes from `end` to `size`; the packet is in its place."""
         nonce = self._nonce(datagram, at)
         self._crypt(nonce, datagram, at, end)
-        return same(self._mac(nonce, datagram, at, end), datagram, end, size)
+        return bool(self._same(self._mac(nonce, datagram, at, end), datagram, end, size))
 
     def _nonce(self, datagram: bytearray, at: int) -> bytes:
         return sha256(memoryview(datagram)[:at]).digest()[:_NONCE]

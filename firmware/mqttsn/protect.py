@@ -352,7 +352,7 @@ def _cipher(scheme: int, key: bytes, tag_bytes: int) -> "Any":
     if scheme:
         from .ccm import Ccm  # seldom wanted
 
-        return Ccm(key[:16], tag_bytes)
+        return Ccm(key[:16], tag_bytes, same)
     return Hmac(key, tag_bytes)
 
 

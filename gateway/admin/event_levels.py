@@ -62,7 +62,9 @@ DROPPED: dict[Reason, EventLevel] = {
         "devices, or set home_assistant.sensors_may_configure",
     ),
     Reason.FORBIDDEN: EventLevel(
-        WARNING, "if it may do that, add an entry to [[access]]: `tidegate access explain`"
+        WARNING,
+        "if it may do that, add an entry to [[access]]; "
+        "`tidegate access explain CLIENT publish TOPIC` says which one decides",
     ),
     Reason.BAD_FILTER: EventLevel(INFO),
     Reason.PAYLOAD_TOO_LARGE: EventLevel(

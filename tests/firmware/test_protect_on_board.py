@@ -59,7 +59,8 @@ print(Hmac(b"Jefe").mac(b"what do ya want for nothing?")[:4] == unhexlify("5bdcc
 WITH_AES = """
 try:
     from mqttsn.ccm import Ccm
-    cipher = Ccm(bytes(range(16)), 8)
+    from mqttsn.protect import same
+    cipher = Ccm(bytes(range(16)), 8, same)
 except ImportError:
     print("no AES")
 else:
