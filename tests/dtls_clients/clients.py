@@ -26,7 +26,7 @@ ECDSA_CHACHA = "ECDHE-ECDSA-CHACHA20-POLY1305"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a client is built (building.py). `crate`: the package of crates.io that has the library's
+    """How a client is built (building.py). `crate`: the package of Rust that has the library's
     sources, at `source` in it; `options` are of its CMake.
     """
 
