@@ -35,12 +35,21 @@ from hil.rig.scripted_client import (
 from tests.dtls_clients.clients import CLIENTS, Client, has_key
 from tests.transports.certificates import Certificates
 
+MBED_TLS = next(each for each in CLIENTS if each.name == "mbedtls")
 KEY = bytes(range(16))
 OPEN_S_MAX = 60.0
 RETRY_S = 0.5
 NETWORK = Impairment(loss=0.1, copies=0.1, delayed=0.0)
+
+
+def where_built(client: Client) -> pytest.MarkDecorator:
+    """A mark, so that no gateway is started where there is none."""
+    absent = client.why_not_here()
+    return pytest.mark.skipif(absent is not None, reason=f"{client.title}: {absent}")
+
+
 CASES = [
-    pytest.param(client, suite, id=f"{client.name}-{suite}")
+    pytest.param(client, suite, id=f"{client.name}-{suite}", marks=where_built(client))
     for client in CLIENTS
     for suite in client.suites
 ]
@@ -171,9 +180,6 @@ def wait_for(sensor: BlockingClient, answering: Answering, payloads: set[bytes])
 
 @pytest.mark.parametrize(("client", "suite"), CASES)
 def test_all_features(site: Site, client: Client, suite: str) -> None:
-    absent = client.why_not_here()
-    if absent is not None:
-        pytest.skip(absent)
     name = f"{client.name}-{suite}".lower()
 
     def story(port: int) -> None:
@@ -194,12 +200,10 @@ def test_all_features(site: Site, client: Client, suite: str) -> None:
     assert said[-1].endswith(f", {suite}")
 
 
+@where_built(MBED_TLS)
 def test_the_command_of_mbed_tls(site: Site) -> None:
     """`ssl_client2` as docs/security.md has it; what it says inside is no MQTT-SN."""
-    client = next(each for each in CLIENTS if each.name == "mbedtls")
-    program = client.home / "programs" / "ssl" / "ssl_client2"
-    if not program.exists():
-        pytest.skip(client.why_not_here() or "make dtls-test builds it")
+    program = MBED_TLS.home / "programs" / "ssl" / "ssl_client2"
     said = subprocess.run(
         [
             program, "dtls=1", "server_addr=127.0.0.1", f"server_port={site.ports[True]}",
