@@ -92,7 +92,7 @@ def main() -> int:
     parser.add_argument("--family", type=int, choices=(4, 6), default=4)
     parser.add_argument("--datagrams", type=int, default=100_000)
     parser.add_argument("--rate", type=float, default=5000.0)
-    parser.add_argument("--cookies", type=float, default=50.0)
+    parser.add_argument("--cookies", type=float, default=20.0)
     parser.add_argument("--as", dest="sensors", action="append", default=[])
     given = parser.parse_args()
     spoofed = []
