@@ -25,7 +25,7 @@ COMPILED_TESTS = $(addprefix tests/,frames packets core storage/journal transpor
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo quick test check bench soak brokers-test docs lock wheel home-assistant-app deb deb-all deb-test fresh-test home-test release clean
+.PHONY: help setup compile demo quick test check bench soak brokers-test dtls-test docs lock wheel home-assistant-app deb deb-all deb-test fresh-test home-test release clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 # `make help` lists targets with a `## `, below the last `##@ ` before them.
@@ -120,6 +120,10 @@ soak: setup ## the long tests, and bare machines: some hours
 # With ARGS only those brokers: make brokers-test ARGS="mochi artemis". What cannot be installed is left out.
 brokers-test: setup ## one suite at each MQTT 5 broker that can be installed, into docs/brokers.md; at first half an hour
 	@$(BIN)/python -m tests.brokers run $(ARGS)
+
+# Kept in build/dtls_clients. With ARGS only those clients: make dtls-test ARGS="pion tinydtls".
+dtls-test: setup ## DTLS by clients that were not written here, five minutes; builds them first, ten minutes more
+	@$(BIN)/python -m tests.dtls_clients $(ARGS)
 
 # Debian 12 and 13 in folders, amd64 as root and as a user without sudo, arm64 and armhf emulated; as root.
 # With ARGS some machines, or shorter: make fresh-test ARGS="--quick debian-12-user"; ARGS=--list lists them.

@@ -21,6 +21,7 @@ from gateway.admin.metrics.metric import (
     read_from,
 )
 from gateway.admin.part_numbers import (
+    DtlsNumbers,
     IngestNumbers,
     JournalNumbers,
     LineNumbers,
@@ -96,6 +97,33 @@ def of_lines(
         return [((link.name,), value(link.line)) for link in links if link.line is not None]
 
     return Metric(name, kind, help_, ("link",), samples)
+
+
+def of_dtls(
+    name: str, kind: Kind, help_: str, value: Callable[[DtlsNumbers], float]
+) -> Metric[Sequence[LinkNumbers]]:
+    """None for links without DTLS."""
+
+    def samples(links: Sequence[LinkNumbers]) -> Samples:
+        return [((link.name,), value(link.dtls)) for link in links if link.dtls is not None]
+
+    return Metric(name, kind, help_, ("link",), samples)
+
+
+def of_dtls_reasons(
+    name: str, help_: str, counts: Callable[[DtlsNumbers], Mapping[str, int]]
+) -> Metric[Sequence[LinkNumbers]]:
+    """None for links without DTLS."""
+
+    def samples(links: Sequence[LinkNumbers]) -> Samples:
+        return [
+            ((link.name, reason), count)
+            for link in links
+            if link.dtls is not None
+            for reason, count in counts(link.dtls).items()
+        ]
+
+    return Metric(name, Kind.COUNTER, help_, ("link", "reason"), samples)
 
 
 def groups_joined(links: Sequence[LinkNumbers]) -> Samples:
@@ -228,6 +256,27 @@ class Numbers:
         of_sockets("tidegate_outside_networks_datagrams_total",
                    "Datagrams from hosts outside udp.networks, dropped unread",
                    lambda link: link.outside_networks),
+        of_dtls("tidegate_dtls_sessions", Kind.GAUGE, "DTLS sessions that are open",
+                lambda dtls: dtls.sessions),
+        of_dtls("tidegate_dtls_half_open", Kind.GAUGE,
+                "DTLS handshakes under way; see dtls.handshakes_max", lambda dtls: dtls.half_open),
+        of_dtls("tidegate_dtls_handshakes_total", Kind.COUNTER, "DTLS handshakes that succeeded",
+                lambda dtls: dtls.handshakes),
+        of_dtls_reasons("tidegate_dtls_refused_total",
+                        "DTLS handshakes that came to nothing, by why; see docs/security.md",
+                        lambda dtls: dtls.refused),
+        of_dtls("tidegate_dtls_hellos_total", Kind.COUNTER,
+                "ClientHellos from addresses that had shown no cookie", lambda dtls: dtls.hellos),
+        of_dtls("tidegate_dtls_hellos_dropped_total", Kind.COUNTER,
+                "ClientHellos that were not answered: too many a second, cut or in fragments",
+                lambda dtls: dtls.hellos_dropped),
+        of_dtls("tidegate_dtls_records_refused_total", Kind.COUNTER,
+                "Datagrams that were forged, repeated or of no session, dropped",
+                lambda dtls: dtls.records_refused),
+        of_dtls("tidegate_dtls_unsent_total", Kind.COUNTER,
+                "Messages to addresses without a session, dropped", lambda dtls: dtls.unsent),
+        of_dtls_reasons("tidegate_dtls_sessions_ended_total", "DTLS sessions that ended, by why",
+                        lambda dtls: dtls.sessions_ended),
         of_lines("tidegate_serial_open", Kind.GAUGE,
                  "1 while the port of the line is open, else 0", lambda line: line.is_open),
         of_lines("tidegate_serial_opens_total", Kind.COUNTER,

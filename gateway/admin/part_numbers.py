@@ -72,6 +72,25 @@ class LineNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DtlsNumbers:
+    """What a link with DTLS has beside others. `half_open`: handshakes under way; `refused`: those
+    that came to nothing, and `sessions_ended`, by why; `hellos`: first ones, answered with a
+    cookie, and `hellos_dropped`; `records_refused`: forged, repeated, or of no session; `unsent`:
+    messages to an address that has no session any more.
+    """
+
+    sessions: int
+    half_open: int
+    handshakes: int
+    refused: Mapping[str, int]
+    hellos: int
+    hellos_dropped: int
+    records_refused: int
+    unsent: int
+    sessions_ended: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkNumbers:
     """One listening link. `name` comes from the configuration, never from a peer. Of a serial line
     messages are counted as datagrams.
@@ -87,6 +106,7 @@ class LinkNumbers:
     group_joined: bool | None = None  # None for a link without a multicast group
     line: LineNumbers | None = None  # of a serial line
     outside_networks: int = 0
+    dtls: DtlsNumbers | None = None  # of a link with DTLS
     lost_address: str | None = None  # that the machine has given up its address, in a sentence
 
 

@@ -19,6 +19,7 @@ from gateway.admin.metrics.metric import read_from
 from gateway.admin.metrics.sync_times import SyncTimes
 from gateway.admin.metrics.throughput import Throughput
 from gateway.admin.part_numbers import (
+    DtlsNumbers,
     IngestNumbers,
     JournalLook,
     JournalNumbers,
@@ -45,6 +46,7 @@ from gateway.transports.udp.link import UdpLink
 from gateway.transports.udp.multicast import GroupLink
 
 if TYPE_CHECKING:
+    from gateway.transports.dtls.link import DtlsLink
     from gateway.transports.serial.port import SerialLink
 
 
@@ -73,6 +75,7 @@ class Snapshot:
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
+    dtls: Mapping[int, DtlsLink] = field(default_factory=dict)  # by link
     is_journal_used: bool = True
     drops_oldest: bool = False
     is_listed_only: bool = False
@@ -187,7 +190,7 @@ class Look:
     @property
     def links(self) -> tuple[LinkNumbers, ...]:
         sockets = (
-            _link_numbers(number, link, self.of.groups.get(number))
+            _link_numbers(number, link, self.of.groups.get(number), self.of.dtls.get(number))
             for number, link in enumerate(self.of.links)
         )
         return *sockets, *map(_line_numbers, self.of.lines)
@@ -269,7 +272,9 @@ def journal_numbers(
     return read_from(JournalNumbers, look)
 
 
-def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNumbers:
+def _link_numbers(
+    number: int, link: UdpLink, group: GroupLink | None, dtls: DtlsLink | None
+) -> LinkNumbers:
     host, port = link.listening_on
     counters = link.counters
     return LinkNumbers(
@@ -282,7 +287,23 @@ def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNu
         truncated=counters.truncated,
         group_joined=None if group is None else group.is_joined,
         outside_networks=counters.outside_networks,
+        dtls=None if dtls is None else _dtls_numbers(dtls),
         lost_address=link.lost_address,
+    )
+
+
+def _dtls_numbers(link: DtlsLink) -> DtlsNumbers:
+    counters = link.counters
+    return DtlsNumbers(
+        sessions=link.session_count,
+        half_open=link.handshake_count,
+        handshakes=counters.handshakes,
+        refused=dict(counters.refused),
+        hellos=counters.hellos,
+        hellos_dropped=counters.hellos_dropped,
+        records_refused=counters.dropped,
+        unsent=counters.unsent,
+        sessions_ended=dict(counters.sessions_ended),
     )
 
 

@@ -518,6 +518,7 @@ def _snapshot(
     return Snapshot(
         engine=engine,
         links=links.udp,
+        dtls=links.dtls,
         lines=links.serial,
         broker=broker,
         broker_url=f"{'mqtts' if upstream.tls else 'mqtt'}://{upstream.host}:{upstream.port}",

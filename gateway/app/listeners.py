@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 OUTSIDE_LOG_S = 60.0
+# Without refused handshakes: fewer are copies that a network makes, and late ones of a session.
+RECORDS_REFUSED_TOLD = 100
 DTLS_BYTES = 64  # around a message, at most
 NAME_S_MAX = 2.0  # for a look at where a path leads
 
@@ -53,6 +56,8 @@ class SensorLinks:
         self._names = SideThread("names")
         self._outside: dict[int, int] = {}  # by link: how many were logged
         self._log_outside_at = 0.0
+        # By link: when they are logged next, and records and handshakes that were.
+        self._refusals: dict[int, tuple[float, int, Counter[str]]] = {}
 
     def build(
         self,
@@ -102,8 +107,9 @@ class SensorLinks:
 
     def look(self) -> None:
         """Each second: addresses come and go under a socket that is bound to them."""
-        for dtls in self.dtls.values():
+        for number, dtls in self.dtls.items():
             dtls.look()
+            self._log_refusals(number, dtls)
         for number, link in enumerate(self.udp):
             self._log_outside(number, link)
             before, problem = link.lost_address, link.check_address()
@@ -119,6 +125,24 @@ class SensorLinks:
             return
         self._outside[number], self._log_outside_at = count, now() + OUTSIDE_LOG_S
         log.warning("udp%d: %d datagrams from outside its networks dropped", number, count - seen)
+
+    def _log_refusals(self, number: int, link: DtlsLink) -> None:
+        """Once in a time, however many there are."""
+        at, records_told, told = self._refusals.get(number, (0.0, 0, Counter()))
+        if now() < at:
+            return
+        records, refused = link.counters.dropped, Counter(link.counters.refused)
+        since = refused - told
+        if not since and records - records_told < RECORDS_REFUSED_TOLD:
+            return
+        self._refusals[number] = now() + OUTSIDE_LOG_S, records, refused
+        log.warning(
+            "udp%d: DTLS refused %d handshakes%s and %d records; see docs/security.md",
+            number,
+            since.total(),
+            "".join(f", {reason} {count}" for reason, count in sorted(since.items())),
+            records - records_told,
+        )
 
     def close(self) -> None:
         for group in self.multicast.values():

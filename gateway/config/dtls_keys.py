@@ -38,7 +38,7 @@ DTLS = Table("dtls", "DTLS 1.2, for [[udp]] with security as dtls-psk or dtls-ce
     Key("sessions_max", Integer(1, 100_000), "Sessions at one address; when full, one that no "
         "sensor needs ends, or else the new one is refused", "32 MiB of memory"),
     Key("handshakes_max", Integer(1, 10_000), "Handshakes at one address that are not complete; "
-        "when full, the oldest of the host with the most gives way", "6 MiB of memory"),
+        "when full, the oldest of the host with the most gives way", "8 MiB of memory"),
     Key("idle_s", Integer(1, 604_800), "How long a session stays when its sensor is neither "
         "connected nor asleep", "long enough to come back without a handshake"),
     Key("mtu", Integer(256, 16_384), "Largest datagram of a handshake, in bytes without the heads "

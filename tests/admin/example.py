@@ -7,6 +7,7 @@ from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import Numbers
 from gateway.admin.part_numbers import (
     Condition,
+    DtlsNumbers,
     IngestNumbers,
     JournalNumbers,
     LineNumbers,
@@ -55,6 +56,26 @@ LINE = LineNumbers(
     frames={"good": 115, "bad_check": 116},
     resyncs=117,
     chatter_bytes=118,
+)
+DTLS_LINK = LinkNumbers(
+    name="udp1",
+    listening_on="0.0.0.0:8883",
+    datagrams_received=0,
+    datagrams_sent=0,
+    send_failures=0,
+    receive_buffer_drops=0,
+    truncated=0,
+    dtls=DtlsNumbers(
+        sessions=121,
+        half_open=122,
+        handshakes=123,
+        refused={"failed": 124, "unknown_key": 125},
+        hellos=126,
+        hellos_dropped=127,
+        records_refused=128,
+        unsent=129,
+        sessions_ended={"idle": 130},
+    ),
 )
 SERIAL_LINK = LinkNumbers(
     name="serial0",

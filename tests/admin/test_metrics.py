@@ -23,7 +23,7 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped
 from gateway.core.state_records import ClientId, State
 from gateway.transports.framing.counters import Fault
-from tests.admin.example import LINK, NUMBERS, eventful_news, news
+from tests.admin.example import DTLS_LINK, LINK, NUMBERS, eventful_news, news
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -34,11 +34,11 @@ def exposition(told: EventLog, numbers: Numbers = NUMBERS) -> str:
     return body.decode()
 
 
-def samples(told: EventLog) -> dict[str, float]:
+def samples(told: EventLog, numbers: Numbers = NUMBERS) -> dict[str, float]:
     """By `name{value,value}`, labels by alphabet; without those of the process."""
     return {
         f"{sample.name}{{{','.join(sample.labels.values())}}}": sample.value
-        for family in text_string_to_metric_families(exposition(told))
+        for family in text_string_to_metric_families(exposition(told, numbers))
         for sample in family.samples
         if sample.name.startswith("tidegate_")
     }
@@ -185,6 +185,22 @@ def test_a_journal_that_never_synced_has_no_time_of_syncing_and_no_oldest_readin
     assert "\ntidegate_journal_sync_seconds{" not in text
     assert "\ntidegate_journal_oldest_age_seconds 0.0\n" in text
     assert '\ntidegate_journal_condition{condition="ok"} 1.0\n' in text
+
+
+def test_a_link_with_dtls_has_series_of_its_own() -> None:
+    found = samples(news(), replace(NUMBERS, links=(LINK, DTLS_LINK)))
+    assert {name: value for name, value in found.items() if "_dtls_" in name} == {
+        "tidegate_dtls_sessions{udp1}": 121,
+        "tidegate_dtls_half_open{udp1}": 122,
+        "tidegate_dtls_handshakes_total{udp1}": 123,
+        "tidegate_dtls_refused_total{udp1,failed}": 124,
+        "tidegate_dtls_refused_total{udp1,unknown_key}": 125,
+        "tidegate_dtls_hellos_total{udp1}": 126,
+        "tidegate_dtls_hellos_dropped_total{udp1}": 127,
+        "tidegate_dtls_records_refused_total{udp1}": 128,
+        "tidegate_dtls_unsent_total{udp1}": 129,
+        "tidegate_dtls_sessions_ended_total{udp1,idle}": 130,
+    }
 
 
 def test_a_link_without_a_group_has_no_series_about_one() -> None:

@@ -3,20 +3,26 @@
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 pytest.importorskip("OpenSSL", reason="pyOpenSSL is missing: make setup")
 
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from gateway.app.service.reloading import FILES_EVERY_S
 from hil.faults.lossy_proxy import Impairment, LossyProxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from hil.rig.ports import free_udp_port
+from hil.rig.ports import free_port, free_udp_port
 from hil.rig.scripted_client import BlockingClient, framed
 from tests.support.dtls_client import DtlsClient, DtlsSocket
 from tests.transports.certificates import Certificates
@@ -177,3 +183,61 @@ def test_openssl_s_client_with_a_certificate(broker: Mosquitto, tmp_path: Path) 
         with pytest.raises((AssertionError, BrokenPipeError)):
             other.ask(framed(0x04, b"\x04\x01\x00\x3cother"), b"\x03\x05\x00")
         other.close()
+
+
+def test_files_that_change_are_taken_without_a_signal_and_sessions_go_on(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    """A new certificate is for new handshakes; a broken one is not used, and an alarm says so."""
+    made = Certificates(tmp_path)
+    port, page = free_udp_port(), free_port(socket.SOCK_STREAM)
+    shown = tmp_path / "shown.pem"
+    shown.write_bytes(made.server.read_bytes())
+    made.key(shown).write_bytes(made.key(made.server).read_bytes())
+    config = (
+        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
+        f'[dtls]\ncertificate = "{shown}"\nkey = "{made.key(shown)}"\nca = "{made.authority}"\n'
+        f'[admin]\nlisten = "127.0.0.1:{page}"\n'
+    )
+    own = (
+        x509.load_pem_x509_certificate(made.client.read_bytes()),
+        serialization.load_pem_private_key(made.key(made.client).read_bytes(), None),
+    )
+
+    def connected(name: str) -> tuple[BlockingClient, str]:
+        """With the subject of the certificate that the gateway shows."""
+        found = BlockingClient(port, name, retry_s=0.5, timeout_s=30)
+        secure = DtlsSocket(DtlsClient(certificate=own), found.socket)  # type: ignore[arg-type]
+        found.socket = secure  # type: ignore[assignment]
+        found.does(found.connecting())
+        subject = secure.client.connection.get_peer_certificate()
+        assert subject is not None
+        return found, str(subject.get_subject().CN)
+
+    def alarms() -> str:
+        with urlopen(f"http://127.0.0.1:{page}/healthz", timeout=10) as answer:
+            return str(answer.read())
+
+    with GatewayProcess(tmp_path, broker.url, config) as running:
+        running.wait_until_connected()
+        sensor, subject = connected("before")
+        assert subject == "server"
+        topic = sensor.does(sensor.registering("a"))
+        time.sleep(FILES_EVERY_S)  # what is there is looked at before it is another one
+        made.key(shown).write_bytes(made.key(made.name_only).read_bytes())
+        shown.write_bytes(made.name_only.read_bytes())
+        running.wait_for_log("a password or a certificate is another one", timeout_s=30)
+        sensor.does(sensor.publishing(topic, b"same session", qos=1))
+        shown.write_bytes(b"-----BEGIN")
+        running.wait_for_log("dtls.certificate holds no certificate", timeout_s=30)
+        assert "dtls.certificate holds no certificate" in alarms()
+        sensor.does(sensor.publishing(topic, b"still", qos=1))
+        sensor.socket.close()
+        other, subject = connected("after")
+        assert subject == "name_only"
+        other.socket.close()
+        shown.write_bytes(made.name_only.read_bytes())
+        until = time.monotonic() + 30
+        while "dtls.certificate" in alarms():
+            assert time.monotonic() < until
+            time.sleep(0.5)

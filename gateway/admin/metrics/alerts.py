@@ -54,6 +54,14 @@ ALERTS = (
     Alert("SensorsOverdue", "tidegate_clients_overdue > 0",
           "sensors keep coming later than they said; those that do not come at all are lost soon",
           minutes=5),
+    Alert("DtlsRefused",
+          'increase(tidegate_dtls_refused_total{reason=~"failed|unknown_key|not_allowed"}[10m])'
+          " > 5",
+          "handshakes come with a wrong key, name or certificate: a sensor that was set up wrong, "
+          "or one that guesses", minutes=10),
+    Alert("DtlsFull",
+          'increase(tidegate_dtls_refused_total{reason="sessions_full"}[10m]) > 0',
+          "sensors find no place: see dtls.sessions_max"),
     Alert("NotHeardByMulticast", "tidegate_multicast_joined == 0",
           "sensors cannot search for this gateway"),
     Alert("StandbyTookOver", 'tidegate_discovery{part="advertising", job="tidegate-standby"} == 1',

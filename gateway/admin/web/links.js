@@ -77,6 +77,16 @@ function said(link) {
     const words = link.line.problem ?? (link.line.is_open ? "open" : "closed");
     return damaged ? `${words}, ${counted(damaged, "frame")} damaged` : words;
   }
-  const lost = link.receive_buffer_drops ? `, ${count(link.receive_buffer_drops)} came too fast` : "";
-  return (link.group_joined === false ? "listens, but its group is not joined" : "listens") + lost;
+  if (link.dtls) {
+    const refused = Object.values(link.dtls.refused).reduce((sum, number) => sum + number, 0);
+    const more = [counted(link.dtls.sessions, "DTLS session")];
+    if (link.dtls.half_open) more.push(`${count(link.dtls.half_open)} half open`);
+    if (refused) more.push(`${counted(refused, "handshake")} refused`);
+    return `listens, ${more.join(", ")}${tooFast(link)}`;
+  }
+  return (link.group_joined === false ? "listens, but its group is not joined" : "listens") + tooFast(link);
+}
+
+function tooFast(link) {
+  return link.receive_buffer_drops ? `, ${count(link.receive_buffer_drops)} came too fast` : "";
 }

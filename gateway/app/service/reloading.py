@@ -51,6 +51,8 @@ class CurrentConfiguration:
     configuration: Configuration
     credentials: Credentials
     reader: SideThread = field(default_factory=lambda: SideThread("reload"), compare=False)
+    # With a certificate, a key or a password that is another one and cannot be used.
+    file_problem: str | None = field(default=None, compare=False)
 
     def set_log_level(self, level: Level) -> CurrentConfiguration:
         """Until the configuration is read again. Returns what was in force."""
@@ -76,10 +78,12 @@ class CurrentConfiguration:
         return list(dict.fromkeys([*named, *usual]))
 
     def doubt(self) -> str | None:
-        """For health: which file of the configuration does not answer, or None."""
+        """For health: which file of the configuration does not answer, or cannot be used as it is
+        now, or None.
+        """
         overdue_s = self.reader.overdue_s
         if overdue_s is None:
-            return None
+            return self.file_problem and f"{self.file_problem}; the one before stays in use"
         return (
             f"{_file()} has not answered for {overdue_s:.0f} s: the configuration cannot be "
             "reloaded until its disk or network does"
@@ -120,7 +124,6 @@ class Reloading:
     _next_at: float = field(init=False, default=float("-inf"))
     _look_at: float = field(init=False, default=float("-inf"))
     _seen: tuple[object, ...] | None = field(init=False, default=None)
-    _file_problem: str = field(init=False, default="")
 
     def request(self) -> None:
         """From a signal, however often."""
@@ -144,11 +147,11 @@ class Reloading:
         except (OverdueError, BusyError, NoThreadError):
             pass  # the next look, or /healthz, says more
         except LinkError as error:  # half of a new pair, most likely
-            if str(error) != self._file_problem:
+            if str(error) != self.in_force.file_problem:
                 log.warning("%s; the one before stays in use", error)
-            self._file_problem = str(error)
+            self.in_force.file_problem = str(error)
         else:
-            self._file_problem = ""
+            self.in_force.file_problem = None
             current = self.in_force
             if after is not None and after.configuration is current.configuration:
                 before = CurrentConfiguration(
@@ -235,6 +238,7 @@ class Reloading:
         self._log_changes(current.configuration, read)
         before = CurrentConfiguration(current.configuration, current.credentials, current.reader)
         current.configuration, current.credentials = after.configuration, after.credentials
+        current.file_problem = None
         is_same = after.credentials == before.credentials
         if is_same and after.configuration.settings == before.configuration.settings:
             return

@@ -56,6 +56,19 @@ HANDSHAKES_PER_HOST_MAX = 100
 HELD_MAX = 4  # datagrams of a handshake while the hook is asked
 SWEEP_S = 5.0
 
+# Why a handshake came to nothing, of those whose address has answered a cookie.
+FAILED = "failed"  # another key, certificate or suite
+UNKNOWN_KEY = "unknown_key"  # no device of that name has a key
+NOT_ALLOWED = "not_allowed"  # the subject of its certificate
+UNANSWERED = "unanswered"  # not complete in time
+REPLACED = "replaced"  # the same address has begun another one
+GAVE_WAY = "gave_way"  # too many were under way
+SESSIONS_FULL = "sessions_full"
+TOO_MANY = "too_many_a_second"
+REFUSALS = (
+    *(FAILED, UNKNOWN_KEY, NOT_ALLOWED, UNANSWERED, REPLACED, GAVE_WAY, SESSIONS_FULL, TOO_MANY),
+)
+
 Datagrams = list[tuple[bytes, bytes]]
 
 
@@ -73,12 +86,11 @@ class DatagramSocket(Protocol):
 @dataclass(slots=True)
 class DtlsCounters:
     handshakes: int = 0  # complete
-    handshakes_failed: int = 0
+    refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSALS, 0))
     hellos: int = 0  # without a cookie that is valid
     hellos_dropped: int = 0  # over the limit a second, in fragments or damaged
     dropped: int = 0  # datagrams of no session, forged ones, repeated ones
     unsent: int = 0  # messages to an address that has no session
-    sessions_refused: int = 0
     sessions_ended: dict[str, int] = field(default_factory=dict)  # by why
 
 
@@ -99,6 +111,7 @@ class _Handshake:
     until: float
     key: DeviceKey | None = None
     is_encrypted: bool = False
+    is_unknown: bool = False  # no device of the name that it gave has a key
     due_at: float = inf
     asks: asyncio.Task[None] | None = None
     held: list[bytes] = field(default_factory=list)
@@ -176,11 +189,16 @@ class DtlsLink:
         return "" if session is None else session.association.suite()
 
     def use(self, contexts: Contexts) -> None:
-        """For new handshakes; sessions go on, but for those of subjects not allowed any more."""
+        """For new handshakes; sessions go on, but for those of subjects that are not allowed any
+        more, and of certificates that are revoked now.
+        """
         self._contexts = contexts
         for session in list(self._sessions.values()):
+            certificate = session.association.certificate()
             if not contexts.is_allowed(session.identity.partition(":")[2]):
                 self._end(session, "not_allowed")
+            elif certificate is not None and contexts.is_revoked(certificate):
+                self._end(session, "revoked")
 
     def keys_changed(self) -> None:
         """Sessions of devices whose keys are gone end."""
@@ -322,7 +340,7 @@ class DtlsLink:
         elif self._may_begin(address, now):
             self._begin(address, hello, datagram, now)
         else:
-            self.counters.hellos_dropped += 1
+            self.counters.refused[TOO_MANY] += 1
 
     def _may_begin(self, address: bytes, now: float) -> bool:
         """One host has a part of what is begun in a second."""
@@ -339,9 +357,9 @@ class DtlsLink:
     def _begin(self, address: bytes, hello: Hello, datagram: bytes, now: float) -> None:
         former = self._handshakes.get(address)
         if former is not None:
-            self._fail(former)
+            self._fail(former, REPLACED)
         elif len(self._handshakes) >= self._options.handshakes_max:
-            self._fail(self._handshakes[self._oldest_of_many()])
+            self._fail(self._handshakes[self._oldest_of_many()], GAVE_WAY)
         association = Association(self._contexts, self._options.mtu)
         if not association.listen(datagram):
             self.counters.hellos_dropped += 1
@@ -385,7 +403,7 @@ class DtlsLink:
         self._current = None
         self._send_flight(handshake.address, handshake.association.outgoing())
         if progress is Progress.FAILED:
-            self._fail(handshake)
+            self._fail(handshake, UNKNOWN_KEY if handshake.is_unknown else FAILED)
         elif progress is Progress.DONE:
             self._complete(handshake)
         else:
@@ -398,7 +416,7 @@ class DtlsLink:
         key = handshake.key
         subject = association.subject() if key is None else ""
         if key is None and not self._contexts.is_allowed(subject):
-            self.counters.handshakes_failed += 1
+            self.counters.refused[NOT_ALLOWED] += 1
             self._send_flight(address, association.close())
             return
         identity = f"cert:{subject}" if key is None else f"psk:{key.name}"
@@ -408,7 +426,7 @@ class DtlsLink:
             if former is not None and self._sessions.get(former.address) is former:
                 self._end(former, "taken_over")
         if len(self._sessions) >= self._options.sessions_max and not self._make_room():
-            self.counters.sessions_refused += 1
+            self.counters.refused[SESSIONS_FULL] += 1
             self._send_flight(address, association.close())
             return
         self.counters.handshakes += 1
@@ -433,8 +451,8 @@ class DtlsLink:
             self._end(silent, "gave_way")
         return silent is not None
 
-    def _fail(self, handshake: _Handshake) -> None:
-        self.counters.handshakes_failed += 1
+    def _fail(self, handshake: _Handshake, why: str) -> None:
+        self.counters.refused[why] += 1
         if handshake.key is not None and handshake.is_encrypted:
             self._choice.failed(handshake.key)
         self._give_up(handshake)
@@ -478,7 +496,7 @@ class DtlsLink:
         if name is None or handshake is None:
             return None
         key = self._choice.choose(self._keys_of(name))
-        handshake.key = key
+        handshake.key, handshake.is_unknown = key, key is None
         return None if key is None else key.secret
 
     def _is_held(self, handshake: _Handshake, datagram: bytes) -> bool:
@@ -531,7 +549,7 @@ class DtlsLink:
         for handshake in list(self._handshakes.values()):
             is_due = handshake.due_at <= now
             if handshake.until <= now or (is_due and not self._retransmit(handshake, now)):
-                self._fail(handshake)
+                self._fail(handshake, UNANSWERED)
         self.udp.flush()
         self._set_alarm(now)
 

@@ -94,7 +94,7 @@ class Progress(enum.Enum):
 
 class Contexts:
     """What new handshakes are made with. `is_allowed`: whether the subject of a certificate that
-    was verified may come in.
+    was verified may come in. `is_revoked`: whether one is, of a session that is there.
     """
 
     def __init__(
@@ -102,10 +102,12 @@ class Contexts:
         context: SSL.Context,
         is_allowed: Callable[[str], bool] = bool,
         *,
+        is_revoked: Callable[[x509.Certificate], bool] = lambda _: False,
         keep_alive: object = None,
     ) -> None:
         self.context = context
         self.is_allowed = is_allowed
+        self.is_revoked = is_revoked
         self._keep_alive = keep_alive  # a callback that OpenSSL has only the address of
 
 
@@ -157,11 +159,20 @@ def certificate_contexts(files: CertificateFiles) -> Contexts:
     assert store is not None
     for each in _certificates("dtls.ca", files.ca):
         store.add_cert(crypto.X509.from_cryptography(each))
-    if files.crl is not None:
-        store.add_crl(_revoked(files.crl))
+    revoked = None if files.crl is None else _revoked(files.crl)
+    if revoked is not None:
+        store.add_crl(revoked)
         store.set_flags(crypto.X509StoreFlags.CRL_CHECK)
     context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
-    return Contexts(context, partial(is_one_of, tuple(files.allow)))
+
+    def is_revoked(certificate: x509.Certificate) -> bool:
+        if revoked is None or revoked.issuer != certificate.issuer:
+            return False
+        return (
+            revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
+        )
+
+    return Contexts(context, partial(is_one_of, tuple(files.allow)), is_revoked=is_revoked)
 
 
 def _context(suites: str) -> SSL.Context:
@@ -309,9 +320,13 @@ class Association:
         size: int = _lib.BIO_read(self._from_ssl, _buffer, _BUFFER_BYTES)
         return bytes(_memory[:size]) if size > 0 else b""
 
+    def certificate(self) -> x509.Certificate | None:
+        """The peer's."""
+        return self._connection.get_peer_certificate(as_cryptography=True)
+
     def subject(self) -> str:
         """Of the peer's certificate; nothing without one."""
-        certificate = self._connection.get_peer_certificate(as_cryptography=True)
+        certificate = self.certificate()
         return "" if certificate is None else subject_of(certificate)
 
     def suite(self) -> str:

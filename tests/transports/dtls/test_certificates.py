@@ -139,6 +139,21 @@ def test_new_files_are_for_new_handshakes_and_end_who_is_no_longer_allowed() -> 
     asyncio.run(story())
 
 
+def test_a_certificate_that_is_revoked_meanwhile_ends_its_session_alone() -> None:
+    async def story() -> None:
+        listening = Listening(contexts=certificate_contexts(files()))
+        well = certificate("well", AUTHORITY)
+        client = DtlsClient(certificate=TANK)
+        assert listening.shake_hands(client)
+        assert listening.shake_hands(DtlsClient(certificate=well), ELSEWHERE)
+        listening.link.use(certificate_contexts(files((), well)))
+        assert listening.link.counters.sessions_ended == {"revoked": 1}
+        listening.receive(HERE, client.sealed(b"still here"))
+        assert listening.heard == [(HERE, b"still here")]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

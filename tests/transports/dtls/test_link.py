@@ -151,7 +151,7 @@ async def test_who_is_not_needed_gives_way_when_there_is_no_room() -> None:
     listening.used = {HERE}
     client = DtlsClient("well", OTHER_KEY)
     assert not listening.shake_hands(client, ELSEWHERE)
-    assert listening.link.counters.sessions_refused == 1
+    assert listening.link.counters.refused["sessions_full"] == 1
     listening.used = ()
     listening.connected("well", OTHER_KEY, ELSEWHERE)
     assert listening.link.session_count == 1
@@ -167,7 +167,7 @@ async def test_the_host_with_the_most_handshakes_loses_its_oldest() -> None:
         listening.receive(address, *client.begin())
         listening.receive(address, *client.receive(listening.air.taken(address)[0]))
     assert listening.link.handshake_count == 3
-    assert listening.link.counters.handshakes_failed == 3
+    assert listening.link.counters.refused["gave_way"] == 3
     listening.receive(ELSEWHERE, *client.begin())
     assert ELSEWHERE in listening.link._handshakes
     listening.link.close()
@@ -289,4 +289,4 @@ async def test_a_handshake_that_never_ends_is_given_up() -> None:
     listening.now += 61
     await asyncio.sleep(1.2)
     assert not listening.link.handshake_count
-    assert listening.link.counters.handshakes_failed == 1
+    assert listening.link.counters.refused["unanswered"] == 1
