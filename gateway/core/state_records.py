@@ -259,7 +259,7 @@ class AsideDeleted:
 @dataclass(frozen=True, slots=True)
 class ProtectionRecord:
     """Of one device and key epoch, with protected packets: see `Memory` of protection/channel.py.
-    Counters are 32 bits, series 16.
+    Counters are 32 bits, series 16; `tag_bytes` fits the scheme.
     """
 
     sender_id: bytes
@@ -268,6 +268,8 @@ class ProtectionRecord:
     next_counter: int
     received_series: int
     bound: int
+    scheme: int = 0
+    tag_bytes: int = 16
 
 
 @dataclass(frozen=True, slots=True)

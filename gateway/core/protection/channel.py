@@ -30,7 +30,13 @@ from enum import Enum
 from hmac import compare_digest
 
 from gateway.core.protection import freshness
-from gateway.core.protection.envelope import RANDOM_BYTES, Envelope, fields_of, with_length
+from gateway.core.protection.envelope import (
+    HMAC_SHA256,
+    RANDOM_BYTES,
+    Envelope,
+    fields_of,
+    with_length,
+)
 from gateway.core.protection.freshness import MARK, TOKEN_BYTES, Question
 from gateway.core.protection.replay_window import AHEAD_MAX, Age, ReplayWindow
 from gateway.core.protection.schemes import (
@@ -44,6 +50,7 @@ from gateway.core.protection.schemes import (
 NO_SERIES = 0
 SERIES_MAX = 0xFFFF
 COUNTER_MAX = 0xFFFF_FFFF
+TAG_BYTES = 16  # as long as one need be
 BLOCK = 2 * AHEAD_MAX  # counters that a gateway saves at a time
 DEVICE_BLOCK = 1000  # less than AHEAD_MAX, so that a device may restart without a question
 RECENT = 8  # counters of a sender that a question may be about
@@ -65,13 +72,16 @@ class Verdict(Enum):
 @dataclass(slots=True)
 class Memory:
     """What outlasts a restart: from `next_counter` on none was used in `series`, and up to `bound`
-    none is taken in `received_series`.
+    none is taken in `received_series`. `scheme`, `tag_bytes`: in which a device was heard last, so
+    that what it had encrypted is encrypted for it.
     """
 
     series: int = NO_SERIES
     next_counter: int = 0
     received_series: int = NO_SERIES
     bound: int = 0
+    scheme: int = HMAC_SHA256
+    tag_bytes: int = TAG_BYTES
 
 
 @dataclass(slots=True)
@@ -97,12 +107,12 @@ class Channel:
         random: Random,
         memory: Memory | None = None,
         is_device: bool = False,
-        scheme: int = 0,
-        tag_bytes: int = 16,
+        scheme: int = HMAC_SHA256,
+        tag_bytes: int = TAG_BYTES,
     ) -> None:
         """`random`: so many random bytes. `is_device`: of the two ends this is the device's, which
         sends again what was refused; a gateway leaves that to its timers. `scheme` and `tag_bytes`:
-        in which to send; a gateway sends as its device does.
+        in which to send; a gateway sends as its device did last.
         """
         self.secret = secret
         self.has_changed = False
@@ -114,6 +124,8 @@ class Channel:
         self._sending, self._receiving = TO_DEVICE, TO_GATEWAY
         if is_device:
             self._sending, self._receiving = TO_GATEWAY, TO_DEVICE
+        if memory is not None and not is_device:
+            scheme, tag_bytes = memory.scheme, memory.tag_bytes
         self._sent_by = (scheme, tag_bytes)
         self._fields = b""  # of the head, in this series and scheme; made when it is needed
         self._sends: HmacSha256 | AesCcm | None = None
@@ -148,12 +160,25 @@ class Channel:
     def memory(self) -> Memory:
         """To be saved while this runs."""
         if self._is_device:  # it asks after a restart
-            return _memory(self._series, self._top, NO_SERIES, 0)
-        return _memory(self._series, self._top, self._received_series, self._bound)
+            return self._memory(self._top, NO_SERIES, 0)
+        return self._memory(self._top, self._received_series, self._bound)
 
     def memory_at_end(self) -> Memory:
         """To be saved when nothing is sent or received any more."""
-        return _memory(self._series, self._next, self._received_series, self._window.highest)
+        return self._memory(self._next, self._received_series, self._window.highest)
+
+    def _memory(self, next_counter: int, received_series: int, bound: int) -> Memory:
+        """At the end of all counters the next run begins another series."""
+        series = self._series
+        if next_counter > COUNTER_MAX:
+            series, next_counter = NO_SERIES, 0
+        bound = min(bound, COUNTER_MAX)
+        return Memory(series, next_counter, received_series, bound, *self._sent_by)
+
+    @property
+    def scheme(self) -> int:
+        """In which it sends."""
+        return self._sent_by[0]
 
     def reserve(self) -> None:
         """After a restart, before anything is sent or received."""
@@ -232,6 +257,7 @@ class Channel:
         if by != before and not self._is_device:
             self._sent_by, self._fields = by, b""
         if age is Age.NEW:
+            self.has_changed |= by != before
             reply = b""
             if talk is not None:
                 reply = self._reply(talk.question, None, now)
@@ -324,10 +350,3 @@ class Channel:
                 scheme, tag_bytes, self.secret, direction, self._epoch, self._sender_id
             )
         return found
-
-
-def _memory(series: int, next_counter: int, received_series: int, bound: int) -> Memory:
-    """At the end of all counters the next run begins another series."""
-    if next_counter > COUNTER_MAX:
-        series, next_counter = NO_SERIES, 0
-    return Memory(series, next_counter, received_series, min(bound, COUNTER_MAX))

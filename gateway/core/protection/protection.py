@@ -103,7 +103,12 @@ class Protection:
                 changes.append(ProtectionDeleted(*key))
                 continue
             self._memories[key] = Memory(
-                each.series, each.next_counter, each.received_series, each.bound
+                each.series,
+                each.next_counter,
+                each.received_series,
+                each.bound,
+                each.scheme,
+                each.tag_bytes,
             )
         for sender_id, epoch in list(self._memories):
             found = next((one for one in self._known(sender_id) if one.epoch == epoch), None)
@@ -178,7 +183,7 @@ class Protection:
 
     def seal(self, peer: bytes, datagram: bytes) -> tuple[bytes, bytes] | None:
         """For the address of a protected peer: where to send it, and in its envelope. None for one
-        whose key is there no more.
+        whose key is there no more, or which speaks a scheme that is no more among those allowed.
         """
         address, sender_id = unprotected(peer, 0)
         epoch = self._epochs.get(sender_id, -1)
@@ -189,6 +194,8 @@ class Protection:
                 return None
             epoch = keys[0].epoch
             channel = self._channel(keys[0])
+        if channel.scheme not in self._options.schemes:
+            return None
         sealed = channel.seal(datagram)
         if channel.has_changed:
             self._note_change(sender_id, epoch, channel)
@@ -276,4 +283,6 @@ def _record(sender_id: bytes, epoch: int, memory: Memory) -> ProtectionRecord:
         next_counter=memory.next_counter,
         received_series=memory.received_series,
         bound=memory.bound,
+        scheme=memory.scheme,
+        tag_bytes=memory.tag_bytes,
     )

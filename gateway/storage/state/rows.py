@@ -167,7 +167,7 @@ _WAYS: dict[type, _Way] = {
     WaitingDeleted: _Way(astuple, ("DELETE FROM waiting WHERE client_id = ?",)),
     AsideRecord: _Way(astuple, (f"REPLACE INTO aside VALUES ({'?, ' * 11}?)",)),
     AsideDeleted: _Way(astuple, ("DELETE FROM aside WHERE number = ?",)),
-    ProtectionRecord: _Way(astuple, (f"REPLACE INTO protection VALUES ({'?, ' * 5}?)",)),
+    ProtectionRecord: _Way(astuple, (f"REPLACE INTO protection VALUES ({'?, ' * 7}?)",)),
     ProtectionDeleted: _Way(astuple, ("DELETE FROM protection WHERE sender_id = ? AND epoch = ?",)),
     RunTimeRecord: _Way(astuple, ("REPLACE INTO meta VALUES ('run_ms', ?)",)),
 }
@@ -341,6 +341,9 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("next_counter", 0, 0xFFFFFFFF),
         _number("received_series", 0, 0xFFFF),
         _number("bound", 0, 0xFFFFFFFF),
+        # Schemes of protection/envelope.py, and tags of whole or, of HMAC, even size.
+        "typeof(scheme) = 'integer' AND typeof(tag_bytes) = 'integer' AND (scheme, tag_bytes) IN "
+        f"(VALUES (64, 8), (67, 16), {', '.join(f'(0, {size})' for size in range(8, 34, 2))})",
     ),
 }
 _OF_CLIENTS = ("topics", "subscriptions", "messages")

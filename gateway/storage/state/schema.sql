@@ -149,7 +149,7 @@ CREATE TABLE IF NOT EXISTS retained_expiries (
 ) WITHOUT ROWID;
 
 -- Protected packets (gateway/core/protection/channel.py): how far the counters of each device and key epoch
--- have come, in blocks. An older Tidegate leaves this table as it is.
+-- have come, in blocks, and in which scheme it was heard last. An older Tidegate leaves this table as it is.
 CREATE TABLE IF NOT EXISTS protection (
     sender_id       BLOB    NOT NULL,
     epoch           INTEGER NOT NULL,
@@ -157,6 +157,8 @@ CREATE TABLE IF NOT EXISTS protection (
     next_counter    INTEGER NOT NULL,
     received_series INTEGER NOT NULL,
     bound           INTEGER NOT NULL,
+    scheme          INTEGER NOT NULL,
+    tag_bytes       INTEGER NOT NULL,
     PRIMARY KEY (sender_id, epoch)
 ) WITHOUT ROWID;
 

@@ -277,3 +277,22 @@ def test_a_device_with_an_old_memory_is_asked_at_once() -> None:
         exchanged(again, other, b"\x02\x16")
     taken, _ = exchanged(device(dice, old), other, b"\x03\x16\x00")
     assert taken == [b"\x03\x16\x00"]
+
+
+@pytest.mark.parametrize(("scheme", "tag_bytes"), [(0, 8), (AES_CCM_64, 8), (AES_CCM_128, 16)])
+@pytest.mark.parametrize("is_end", [True, False])
+def test_after_a_restart_it_sends_as_its_device_did_last(
+    scheme: int, tag_bytes: int, is_end: bool
+) -> None:
+    """What was encrypted does not go out in clear before the device is heard again."""
+    dice = Random(2)
+    one, other = device(dice), gateway(dice)
+    exchanged(one, other, PACKET)
+    other.has_changed = False
+    changed = device(dice, memory=one.memory(), scheme=scheme, tag_bytes=tag_bytes)
+    exchanged(changed, other, PACKET)
+    assert other.has_changed
+    again = gateway(dice, other.memory_at_end() if is_end else other.memory())
+    again.reserve()
+    sealed = parse(again.seal(OTHER))
+    assert (sealed.scheme, sealed.tag_bytes, again.scheme) == (scheme, tag_bytes, scheme)

@@ -11,7 +11,7 @@ from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Dropped, Save
-from gateway.core.protection.envelope import parse
+from gateway.core.protection.envelope import AES_CCM_128, HMAC_SHA256, parse
 from gateway.core.state_records import ProtectionDeleted, ProtectionRecord, StateRecords
 from gateway.frames import (
     Connack,
@@ -288,6 +288,23 @@ def test_counters_outlast_a_restart(is_end: bool) -> None:
     assert tank.say(Connect(b"tank", 60)) == [Connack(0)]
     assert reasons(again) == ([] if is_end else [Reason.UNFRESH])
     assert tank.say(Pingreq()) == [Pingresp()]
+
+
+@pytest.mark.parametrize("schemes", [(HMAC_SHA256, AES_CCM_128), (HMAC_SHA256,)])
+def test_what_was_encrypted_is_encrypted_after_a_restart_or_not_sent(
+    schemes: tuple[int, ...],
+) -> None:
+    bench = ProtectedBench("tank", engine={"saves": True})
+    tank = ProtectedSensor(bench, "tank", scheme=AES_CCM_128)
+    tank.say(Connect(b"tank", 60, clean_session=False), Pingreq())
+    rows = records(bench, is_end=False)
+    assert [(each.scheme, each.tag_bytes) for each in rows] == [(AES_CCM_128, 16)]
+    again = ProtectedBench("tank", engine={"saves": True}, seed=9, schemes=schemes)
+    again.take(again.engine.restore(StateRecords([], [], [], [], protection=rows), 0.0))
+    sealed = again.engine.sealed(tank.peer, bytes((2, Pingresp.KIND)))
+    assert [parse(each[1]).scheme for each in (sealed and [sealed]) or []] == (
+        [AES_CCM_128] if AES_CCM_128 in schemes else []
+    )
 
 
 def test_rows_that_may_be_old_ones_are_deleted() -> None:

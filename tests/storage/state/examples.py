@@ -104,7 +104,9 @@ MODE = RetainedRecord(
 )
 
 # Every kind of row, every field another value than its default.
-PROTECTION = ProtectionRecord(b"\x00\xfftank01", 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFF, 0xFFFFFFFF)
+PROTECTION = ProtectionRecord(
+    b"\x00\xfftank01", 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFF, 0xFFFFFFFF, 0x43, 16
+)
 EVERY_ROW: list[Change] = [
     FULL_SESSION,
     session(BOB),
