@@ -187,9 +187,9 @@ def _take_device_key(
     found["device_key_epoch"], found["device_scheme"] = epoch, scheme
 
 
-def _octets(text: object) -> bytes:
+def _octets(text: "Any") -> bytes:
     try:
-        return unhexlify(text)  # type: ignore[arg-type]
+        return unhexlify(text)
     except (TypeError, ValueError):
         return b""
 

@@ -69,6 +69,10 @@ def _read(settings: Settings) -> Credentials:
     if admin_password == b"":
         raise LinkError(f"admin.password_file {settings.admin.password_file} holds no password")
     keys, keys_digest = _device_keys(settings.keys_file, settings.gateway.state_dir)
+    if keys is not None:
+        from gateway.app.protected_packets import load_schemes  # where there are keys alone
+
+        load_schemes(settings.protection)
     return Credentials(
         password=password,
         admin_password=admin_password,

@@ -32,11 +32,7 @@ def options(
     is_state_whole: bool,
 ) -> ProtectionOptions:
     """`required`: by link. Schemes whose package is missing are left out: `missing_package`."""
-    schemes = {SCHEMES[each] for each in settings.schemes}
-    if not has_package():
-        schemes -= NEEDS_PACKAGE
-    if schemes & NEEDS_PACKAGE:
-        load_package()
+    schemes = load_schemes(settings)
     return ProtectionOptions(
         keys=device_keys or DeviceKeys,  # none
         random=token_bytes,
@@ -46,6 +42,16 @@ def options(
         sender_of=sender_of,
         is_state_whole=is_state_whole,
     )
+
+
+def load_schemes(settings: ProtectionSettings) -> set[int]:
+    """Those that may be used; imports what they need, from the disk, if that is not yet done."""
+    schemes = {SCHEMES[each] for each in settings.schemes}
+    if not has_package():
+        schemes -= NEEDS_PACKAGE
+    if schemes & NEEDS_PACKAGE:
+        load_package()
+    return schemes
 
 
 def missing_package(settings: Settings) -> str | None:

@@ -21,7 +21,10 @@ def sockets_of(pid: int) -> set[str]:
     """The inodes of all that it has open."""
     found = set()
     for each in Path(f"/proc/{pid}/fd").iterdir():
-        target = re.fullmatch(r"socket:\[(\d+)\]", str(each.readlink()))
+        try:
+            target = re.fullmatch(r"socket:\[(\d+)\]", str(each.readlink()))
+        except FileNotFoundError:  # closed meanwhile
+            continue
         if target is not None:
             found.add(target[1])
     return found

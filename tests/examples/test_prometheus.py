@@ -34,6 +34,9 @@ standby = true
 listen = "127.0.0.1:0"
 multicast = "239.192.7.7:1885"
 multicast_interface = "lo"
+[[udp]]
+listen = "127.0.0.1:0"
+security = "dtls-psk"
 [[serial]]
 port = "{port}"
 [journal]

@@ -13,6 +13,7 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DiscoveryRole
 from gateway.core.state_records import State
 from gateway.host.slow_callbacks import Callback
+from gateway.transports.dtls.link import REFUSALS
 
 _HEAD = """\
 # Metrics
@@ -65,7 +66,7 @@ def reference() -> str:
         "| Label | Values |",
         "|---|---|",
         f"| `state` | {_code(state.value for state in State)} |",
-        f"| `reason` | {_code(reason.value for reason in Reason)} |",
+        f"| `reason` | {_code(dict.fromkeys([*(reason.value for reason in Reason), *REFUSALS]))} |",
         "| `qos` | `0`, `1`, `2` |",
         "| `type` | MQTT-SN's name of the frame, such as `PUBLISH` |",
         "| `direction` | `received`, `sent` |",
