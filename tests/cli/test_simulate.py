@@ -94,6 +94,55 @@ def test_every_reading_that_was_acknowledged_is_at_the_broker(
         assert payloads == [each.ljust(20, b".") for each in expected]
 
 
+def keys_for(state: Path, names: str) -> Path:
+    """As a user makes them: the devices' names, imported, and the file that `export` writes."""
+    where = ("--set", f"gateway.state_dir={state}")
+    done = tidegate("keys", "import", "-", *where, folder=state.parent, stdin=f"name\n{names}\n")
+    assert done.returncode == 0, done.stderr
+    exported = state.parent / "sims.csv"
+    done = tidegate("keys", "export", "--output", str(exported), *where, folder=state.parent)
+    assert done.returncode == 0, done.stderr
+    return exported
+
+
+def test_with_keys_each_packet_is_in_an_envelope(broker: Mosquitto, tmp_path: Path) -> None:
+    """A gateway that takes no plain packet serves them, sleepers and copies as well."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    file = keys_for(tmp_path / "state", "\n".join(f"sim-{number}" for number in range(1, 7)))
+    with GatewayProcess(tmp_path, broker.url, "[protection]\nrequired = true\n") as gateway:
+        gateway.wait_until_connected()
+        words = "--sensors 6 --seconds 5 --interval 1 --sleep 1 --qos 1,2 --copies 5"
+        summary, seen = asyncio.run(watched(broker, gateway, f"{words} --protect {file}"))
+        assert summary["connected"] == 6
+        assert summary["acknowledged"] == summary["measured"] > 12
+        assert {f"sim/sim-{number}" for number in range(1, 7)} == seen.keys()
+        plain = subprocess.run(
+            command(gateway, "--sensors", "1", "--seconds", "11"),
+            cwd=REPOSITORY,
+            env=environment_with({}),
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert plain.returncode == 69, "without a key it is not heard"
+        secret = file.read_text().splitlines()[1].split(",")[4]
+        assert secret not in gateway.whole_log
+
+
+def test_sensors_without_a_key_are_told_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    file = keys_for(tmp_path / "state", "sim-1\nsim-3")
+    done = tidegate("simulate", "--sensors", "9", "--protect", str(file), folder=tmp_path)
+    assert done.returncode == 2
+    assert "has no key for 7 of 9 sensors" in done.stderr
+    assert "`tidegate keys add NAME` (sim-2 sim-4 sim-5 ...)" in done.stderr
+    file.write_text("name\nsim-1\n")
+    done = tidegate("simulate", "--sensors", "1", "--protect", str(file), folder=tmp_path)
+    assert (done.returncode, "has no keys in it" in done.stderr) == (2, True)
+    done = tidegate("simulate", "--protect", "nothing.csv", folder=tmp_path)
+    assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+
+
 def test_sleepers_lose_nothing_on_a_bad_link(broker: Mosquitto, gateway: GatewayProcess) -> None:
     words = "--sensors 12 --seconds 8 --interval 2 --sleep 1 --qos 1 --payload 4"
     bad = " --loss 5 --copies 5 --keep-sessions"

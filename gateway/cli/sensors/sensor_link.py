@@ -16,6 +16,7 @@ from random import Random
 
 from gateway.cli.sensors.air import Air
 from gateway.cli.sensors.client_effects import Send
+from gateway.cli.sensors.protected import ProtectedPackets
 from gateway.cli.sensors.sensor import SensorEvent, SimulatedSensor, Unreadable
 from gateway.frames import MalformedFrame, decode
 
@@ -25,6 +26,7 @@ class SensorLink(asyncio.DatagramProtocol):
     sensor: SimulatedSensor
     on_event: Callable[[str, SensorEvent], object]
     air: Air = field(default_factory=lambda: Air(Random(0)))
+    protected: ProtectedPackets | None = None  # None: without a key
     transport: asyncio.DatagramTransport | None = field(default=None, init=False)
     timer: asyncio.TimerHandle | None = field(default=None, init=False)
     # Of the timer: uvloop's has no time itself where that is over already.
@@ -55,7 +57,14 @@ class SensorLink(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         for _ in range(self.air.arrivals()):
-            self._receive(data)
+            if self.protected is None:
+                self._receive(data)
+                continue
+            packets, answers = self.protected.opened(data)
+            for each in answers:
+                self._send(each)
+            for each in packets:
+                self._receive(each)
 
     def error_received(self, exc: Exception) -> None:
         """The port is closed (ICMP). The retry timer of the client is the answer to it."""
@@ -77,12 +86,19 @@ class SensorLink(asyncio.DatagramProtocol):
     def _perform(self, events: list[SensorEvent]) -> None:
         for item in events:
             if isinstance(item, Send):
-                assert self.transport is not None
-                for _ in range(self.air.arrivals()):
-                    self.transport.sendto(item.datagram)
+                if self.protected is None:
+                    self._send(item.datagram)
+                    continue
+                for each in self.protected.sealed(item.datagram):
+                    self._send(each)
             else:
                 self.on_event(self.sensor.name, item)
         self._rearm()
+
+    def _send(self, datagram: bytes) -> None:
+        assert self.transport is not None
+        for _ in range(self.air.arrivals()):
+            self.transport.sendto(datagram)
 
     def _rearm(self) -> None:
         at = self.sensor.wake_at()

@@ -11,6 +11,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.app.exit_codes import ExitCode
@@ -26,6 +27,7 @@ from gateway.cli.simulate.plan import (
 
 if TYPE_CHECKING:
     from gateway.cli.simulate.fleet import Fleet
+    from gateway.core.access.device_keys import DeviceKey
 
 EPILOG = """
 Each sensor connects, registers sim/<id> for its readings, subscribes to
@@ -36,12 +38,17 @@ sim/<id>/set, such as 30, is its new interval in seconds. --loss and --copies
 are percent of the datagrams in both directions; the same --seed makes the
 same dice.
 
+With --protect each packet is in an envelope (HMAC-SHA256), by the key that has
+the sensor's name in FILE. On the gateway's machine:
+  (echo name; seq -f sim-%g 10) | tidegate keys import -
+  tidegate keys export --output FILE
+
 Each sensor needs a socket, thus a file: the limit of open files is raised as
 far as it goes, and where that is not far enough the verb says what to do.
 
 Exit code 0: every sensor connected and every reading with QoS 1 or 2 was
-acknowledged. 1: not so. 69: no gateway answers, or there are not enough files
-or ports. Ctrl-C ends it in order.
+acknowledged. 1: not so. 2: sensors without a key in FILE. 69: no gateway
+answers, or there are not enough files or ports. Ctrl-C ends it in order.
 """
 
 Number = Callable[[str], float]
@@ -86,6 +93,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave persistent sessions (clean=0) behind, as real sensors have them",
     )
+    add(
+        "--protect",
+        metavar="FILE",
+        type=Path,
+        help="protect what they send and hear by their keys, as `tidegate keys export` writes them",
+    )
     add("--json", action="store_true", help="print only a summary, as JSON")
 
 
@@ -93,8 +106,17 @@ def run(arguments: argparse.Namespace) -> int:
     from gateway.cli.simulate.fleet import Fleet, SimulateError
     from gateway.cli.simulate.summary import summary_json, summary_lines
 
-    wanted = {name: getattr(arguments, name) for name in Plan.__dataclass_fields__}
-    fleet = Fleet(Plan(**wanted))
+    plan = Plan(**{name: getattr(arguments, name) for name in Plan.__dataclass_fields__})
+    keys: dict[str, DeviceKey] = {}
+    if plan.protect is not None:
+        from gateway.cli.simulate.keys import NoKeyError, keys_of  # seldom wanted
+
+        try:
+            keys = keys_of(plan.protect, plan.names())
+        except NoKeyError as error:
+            print_error(f"tidegate simulate: {error}")
+            return ExitCode.USAGE
+    fleet = Fleet(plan, keys)
     try:
         seconds = _perform(fleet)
     except SimulateError as error:

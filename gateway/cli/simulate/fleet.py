@@ -17,7 +17,7 @@ import resource
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -26,10 +26,12 @@ from gateway.cli.progress import Progress
 from gateway.cli.sensors.air import Air
 from gateway.cli.sensors.client import State
 from gateway.cli.sensors.pace import Pace
+from gateway.cli.sensors.protected import ProtectedPackets
 from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink
 from gateway.cli.simulate.plan import Plan
 from gateway.cli.simulate.tally import Tally
+from gateway.core.access.device_keys import DeviceKey
 
 START_PER_S = 2000
 START_BATCH = 20
@@ -50,6 +52,7 @@ class SimulateError(Exception):
 @dataclass(slots=True)
 class Fleet:
     plan: Plan
+    keys: Mapping[str, DeviceKey] = field(default_factory=dict)  # of all sensors, or of none
     air: Air = field(init=False)
     tally: Tally = field(init=False)
     links: list[SensorLink] = field(default_factory=list, init=False)
@@ -155,7 +158,10 @@ class Fleet:
             payload_bytes=plan.payload,
             clean=not plan.keep_sessions,
         )
-        link = SensorLink(sensor, self.tally.on_event, self.air)
+        protected = None
+        if self.keys:
+            protected = ProtectedPackets(self.keys[sensor.name])
+        link = SensorLink(sensor, self.tally.on_event, self.air, protected)
         try:
             await link.open(host, plan.gateway[1])
         except OSError as error:

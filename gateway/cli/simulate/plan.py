@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 # Each needs a port of its own; Linux gives away 28,232 by default.
 SENSORS_MAX = 25_000
@@ -27,3 +28,8 @@ class Plan:
     qos: tuple[int, ...] = (0, 1, 2)
     name: str = "sim"
     keep_sessions: bool = False
+    protect: Path | None = None  # a file of their keys
+
+    def names(self) -> list[str]:
+        """Of the sensors, in their order."""
+        return [f"{self.name}-{number + 1}" for number in range(self.sensors)]
