@@ -1,5 +1,6 @@
 """What comes out: values of the promised types, units and defaults."""
 
+import contextlib
 import os
 import types
 import typing
@@ -10,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from gateway.config import HostPort, Settings, load
+from gateway.config import ConfigError, HostPort, Settings, load
 from gateway.config.addresses import ZONE_EXPECTED, Broker, BrokerUrl
 from gateway.config.keys import ROOT
 from gateway.config.kinds import Text, Texts
@@ -155,6 +156,24 @@ def test_every_setting_has_its_key_and_every_key_its_setting(table: Table) -> No
 def test_every_table_has_its_setting() -> None:
     named = {part.name for part in ROOT.parts if isinstance(part, Table | Repeated | Named)}
     assert named == {setting.name for setting in fields(Settings)}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [each for each in ROOT.parts if isinstance(each, Table) and each.settings is not None],
+    ids=lambda table: table.name,
+)
+def test_what_is_given_in_a_table_arrives_in_the_settings(table: Table) -> None:
+    """A table that the reader leaves out would be checked, and have no effect."""
+    usual = getattr(load(None, environment={}, overrides=[]).settings, table.name)
+    for key in table.keys:
+        for value in ("true", "false", "7", "128", "greenhouse", "listed", "allow", "debug"):
+            given = f"{table.name}.{key.name}={value}"
+            with contextlib.suppress(ConfigError):
+                found = load(None, environment={}, overrides=[given]).settings
+                if getattr(found, table.name) != usual:
+                    return
+    pytest.fail(f"no key of [{table.name}] changes anything")
 
 
 @for_each(

@@ -13,7 +13,6 @@ from gateway.core.drop_reasons import Reason
 from gateway.core.effects import DiscoveryRole
 from gateway.core.state_records import State
 from gateway.host.slow_callbacks import Callback
-from gateway.transports.dtls.link import REFUSALS
 
 _HEAD = """\
 # Metrics
@@ -45,6 +44,8 @@ FRAME_RESULTS = ("good", "bad_check", "too_long", "too_short", "aborted", "not_m
 
 
 def reference() -> str:
+    from gateway.transports.dtls.link import REFUSALS  # brings OpenSSL
+
     lines = [
         "## The gateway",
         "",
