@@ -21,6 +21,7 @@ from gateway.config.settings import (
     JournalSettings,
     LimitsSettings,
     MqttSnSettings,
+    ProtectionSettings,
     TopicSettings,
     UdpSettings,
     UpstreamSettings,
@@ -207,6 +208,18 @@ def matches(value: object, declared: Any) -> bool:
 @pytest.mark.parametrize("text", ["", uncommented()], ids=["defaults", "everything set"])
 def test_every_value_has_the_type_that_its_setting_declares(text: str) -> None:
     check_types(read(text).settings, Settings)
+
+
+def test_the_table_of_protected_packets_is_read() -> None:
+    text = '[protection]\nrequired = true\nschemes = ["aes-ccm-64"]\ntag_bits_min = 128\n'
+    found = read(text).settings.protection
+    assert found == ProtectionSettings(required=True, schemes=("aes-ccm-64",), tag_bits_min=128)
+
+
+def test_no_table_of_a_file_is_left_out() -> None:
+    with patch("gateway.config.reader.Settings", wraps=Settings) as made:
+        read()
+    assert set(made.call_args.kwargs) == {each.name for each in fields(Settings)}
 
 
 def test_the_url_decides_three_settings() -> None:
