@@ -33,7 +33,7 @@ lock requirements.lock '# What `make setup` installs: the gateway, the demo and 
 #
 # Without an index: the one that the machine is set to serves. On 32-bit ARM the hashes are left out:
 # the index of Raspberry Pi OS builds its own wheels.' \
-    --group dev --extra demo --extra dtls --extra flash --extra hil --extra qr "$@" pyproject.toml
+    --group dev --extra demo --extra dtls --extra flash --extra hil --extra qr --extra security "$@" pyproject.toml
 
 # The others are the same versions, and more.
 cp .ci/requirements.lock "$folder/constraints"

@@ -1,6 +1,5 @@
 """What comes out: values of the promised types, units and defaults."""
 
-import contextlib
 import os
 import types
 import typing
@@ -11,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from gateway.config import ConfigError, HostPort, Settings, load
+from gateway.config import HostPort, Settings, load
 from gateway.config.addresses import ZONE_EXPECTED, Broker, BrokerUrl
 from gateway.config.keys import ROOT
 from gateway.config.kinds import Text, Texts
@@ -22,6 +21,7 @@ from gateway.config.settings import (
     JournalSettings,
     LimitsSettings,
     MqttSnSettings,
+    ProtectionSettings,
     TopicSettings,
     UdpSettings,
     UpstreamSettings,
@@ -158,24 +158,6 @@ def test_every_table_has_its_setting() -> None:
     assert named == {setting.name for setting in fields(Settings)}
 
 
-@pytest.mark.parametrize(
-    "table",
-    [each for each in ROOT.parts if isinstance(each, Table) and each.settings is not None],
-    ids=lambda table: table.name,
-)
-def test_what_is_given_in_a_table_arrives_in_the_settings(table: Table) -> None:
-    """A table that the reader leaves out would be checked, and have no effect."""
-    usual = getattr(load(None, environment={}, overrides=[]).settings, table.name)
-    for key in table.keys:
-        for value in ("true", "false", "7", "128", "greenhouse", "listed", "allow", "debug"):
-            given = f"{table.name}.{key.name}={value}"
-            with contextlib.suppress(ConfigError):
-                found = load(None, environment={}, overrides=[given]).settings
-                if getattr(found, table.name) != usual:
-                    return
-    pytest.fail(f"no key of [{table.name}] changes anything")
-
-
 @for_each(
     "key",
     [(table, key) for table in tables() for key in table.keys],
@@ -226,6 +208,18 @@ def matches(value: object, declared: Any) -> bool:
 @pytest.mark.parametrize("text", ["", uncommented()], ids=["defaults", "everything set"])
 def test_every_value_has_the_type_that_its_setting_declares(text: str) -> None:
     check_types(read(text).settings, Settings)
+
+
+def test_the_table_of_protected_packets_is_read() -> None:
+    text = '[protection]\nrequired = true\nschemes = ["aes-ccm-64"]\ntag_bits_min = 128\n'
+    found = read(text).settings.protection
+    assert found == ProtectionSettings(required=True, schemes=("aes-ccm-64",), tag_bits_min=128)
+
+
+def test_no_table_of_a_file_is_left_out() -> None:
+    with patch("gateway.config.reader.Settings", wraps=Settings) as made:
+        read()
+    assert set(made.call_args.kwargs) == {each.name for each in fields(Settings)}
 
 
 def test_the_url_decides_three_settings() -> None:

@@ -172,11 +172,8 @@ def metrics_fault(exposed: str) -> str | None:
 
 def run(program: str, *arguments: str, given: str = "") -> str | None:
     """What a program complains of. Raises SkippedError."""
-    path = shutil.which(program) or shutil.which(program, path=DOCS_PROGRAMS)
-    if path is None:
-        raise SkippedError(f"{program} is not installed (make test brings it, .ci/setup-docs.sh)")
     ran = subprocess.run(
-        [path, *arguments],
+        [path_of(program), *arguments],
         input=given,
         capture_output=True,
         text=True,
@@ -185,6 +182,14 @@ def run(program: str, *arguments: str, given: str = "") -> str | None:
         env={**os.environ, "LD_LIBRARY_PATH": str(_DOCS / "lib")},
     )
     return None if ran.returncode == 0 else (ran.stdout + ran.stderr).strip()
+
+
+def path_of(program: str) -> str:
+    """Of one that make test brings. Raises SkippedError where it is not here."""
+    path = shutil.which(program) or shutil.which(program, path=DOCS_PROGRAMS)
+    if path is None:
+        raise SkippedError(f"{program} is not installed (make test brings it, .ci/setup-docs.sh)")
+    return path
 
 
 def _compose(block: Block, _folder: Path) -> str | None:

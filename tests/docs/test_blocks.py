@@ -65,6 +65,8 @@ def _fault_of(block: Block, kind: Kind) -> str | None:
         return files.fault_of(block, kind)
     if reason := root.why_not():
         raise files.SkippedError(reason)
+    for client in re.findall(r"\bmosquitto_(?:pub|sub|rr)\b", block.text):
+        files.path_of(client)
     return pages.fault_of(block)
 
 

@@ -48,10 +48,12 @@ def gateway(broker: Mosquitto, tmp_path: Path) -> Iterator[GatewayProcess]:
         yield running
 
 
-def client(port: int, name: str, suites: str = "PSK-AES128-CCM8") -> BlockingClient:
+def client(
+    port: int, name: str, suites: str = "PSK-AES128-CCM8", key: bytes = KEY
+) -> BlockingClient:
     found = BlockingClient(port, name, retry_s=0.5, timeout_s=60)
     found.socket = DtlsSocket(  # type: ignore[assignment]
-        DtlsClient(name, KEY, suites=suites), found.socket
+        DtlsClient(name, key, suites=suites), found.socket
     )
     found.socket.settimeout(0.5)
     return found

@@ -27,7 +27,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "firmware.md"
 BEGIN, END = "<!-- footprint:begin -->\n", "<!-- footprint:end -->"
 
 IMPORT = """
-import gc, socket, machine, select, errno, random, struct, time, binascii
+import gc, socket, machine, select, errno, random, struct, time, binascii, hashlib, os
 mqttsn = client = number = allocated = before = after = 0
 {before}
 gc.collect()
@@ -45,6 +45,17 @@ print("kept", gc.mem_alloc() - before, "peak", after - before)
 """
 LOADED = "import mqttsn"
 CLIENT = 'client = mqttsn.Client(mqttsn.Udp(("127.0.0.1", 9)), b"node", 256)'
+# `number` and `client` have their places in the table of names already.
+TRANSPORT = 'import mqttsn.protect\nnumber = mqttsn.Udp(("127.0.0.1", 9))'
+PROTECTED = 'client = mqttsn.protect.Protected(number, b"12345678", b"a" * 16, b"", print)'
+# This board has no AES. Of `cryptolib` the library keeps the class alone until a packet comes.
+WITH_CCM = f"""
+import mqttsn.ccm, sys
+class cryptolib:
+    aes = None
+sys.modules["cryptolib"] = cryptolib
+{TRANSPORT}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,10 @@ ROWS = (
     Row("`mqttsn.search`", "import mqttsn.search", before=LOADED, file="search"),
     Row("`mqttsn.will`", "import mqttsn.will", before=LOADED, file="will"),
     Row("`mqttsn.snapshot`", "import mqttsn.snapshot", before=LOADED, file="snapshot"),
+    Row("`mqttsn.protect`", "import mqttsn.protect", before=LOADED, file="protect"),
+    Row("a `Protected` with HMAC-SHA256", PROTECTED, before=TRANSPORT),
+    Row("`mqttsn.ccm`", "import mqttsn.ccm", before="import mqttsn.protect", file="ccm"),
+    Row("a `Protected` with AES-CCM", f"{PROTECTED[:-1]}, scheme=0x40)", before=WITH_CCM),
 )
 
 

@@ -182,6 +182,25 @@ def test_a_gateway_with_an_old_series_gets_no_head_twice() -> None:
         bench.air.channel = fresh_channel(bench.dice)  # which asserts that no head is there twice
 
 
+@pytest.mark.parametrize(("count", "expected"), [(1, [OTHER]), (2, [])])
+def test_of_several_gateways_only_the_run_that_answered_is_taken(
+    count: int, expected: list[bytes]
+) -> None:
+    """Another one may have chosen a series of the same number: in it all would be new."""
+    bench = Bench()
+    bench.node.gateways = count
+    assert bench.says(PACKET) == [PACKET]
+    assert bench.is_told(OTHER) == [OTHER]
+    other = Channel(
+        sender_id=SENDER, secret=KEY, epoch=1, random=bench.dice.randbytes,
+        memory=bench.air.channel.memory(),
+    )  # fmt: skip
+    bench.air.to_node.append(other.seal(OTHER))
+    assert bench.hears() == expected
+    if count == 2:
+        assert bench.is_told(OTHER) == [OTHER], "the other one has changed nothing"
+
+
 @pytest.mark.usefixtures("cryptolib")
 @pytest.mark.parametrize("scheme", [HMAC_SHA256, AES_CCM_64])
 def test_what_is_wrong_is_not_taken(scheme: int) -> None:

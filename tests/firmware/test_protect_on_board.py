@@ -10,16 +10,18 @@ from pathlib import Path
 import aiomqtt
 import pytest
 
+from firmware.mqttsn.protect import AES_CCM_64, HMAC_SHA256
 from gateway.core.access.device_keys import sender_id_of
 from gateway.storage.keys.file import change_keys
 from gateway.storage.keys.records import NewKey
 from hil.boards.unix import interpreter
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from tests.firmware import protect_cost
 from tests.firmware.cryptolib import cryptolib
 from tests.firmware.program import program
 from tests.firmware.session_bench import broker, next_heard, run, with_application
-from tests.support.boards import built
+from tests.support.boards import board_with, built
 
 __all__ = ["broker", "cryptolib"]
 
@@ -154,6 +156,23 @@ def test_readings_arrive(
 
     heard = with_application(broker, inner)
     assert [payload for _, payload, _ in heard] == [b"1", b"2", b"3", b"4"]
+
+
+def test_what_a_key_costs_is_measured_and_within_bounds(library: Path, tmp_path: Path) -> None:
+    board = board_with(library, tmp_path / "flash", heap="64k")
+    plain = protect_cost.in_wasi(board, protect_cost.PLAIN, 10)
+    protected = protect_cost.in_wasi(board, HMAC_SHA256, 10)
+    assert (plain.allocated, plain.effort > 0) == (0, True)
+    assert protected.allocated <= 2048
+    assert plain.effort < protected.effort < 4 * plain.effort
+
+
+@pytest.mark.parametrize("scheme", [protect_cost.PLAIN, HMAC_SHA256, AES_CCM_64])
+def test_what_a_key_costs_on_the_unix_port(library: Path, scheme: int) -> None:
+    if (reason := interpreter.why_not()) is not None:
+        pytest.skip(f"not run, no MicroPython of the Unix port: {reason}")
+    cost = protect_cost.in_unix(library, scheme, 10)
+    assert cost.allocated <= 8192
 
 
 @pytest.fixture(scope="module")

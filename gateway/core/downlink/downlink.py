@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from gateway.core.access.rules import RECEIVE
+from gateway.core.access.rules import RECEIVE, SUBSCRIBE
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.contests import client_of, former_name
 from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
@@ -200,11 +200,13 @@ class Downlink:
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         answer += session.topic_told(now)
         self._welcome(asked.client_id, asked.topic_filter, now)
-        retained = [
-            message
-            for message in self.retained.matching(asked.topic_filter, asked.qos, now)
-            if not self._is_forbidden(asked.client_id, message.topic)
-        ]
+        retained: list[Message] = []
+        denied: list[Output] = []
+        for message in self.retained.matching(asked.topic_filter, asked.qos, now):
+            if self._is_forbidden(asked.client_id, message.topic):
+                denied += self._denied([asked.client_id], message.topic)
+            else:
+                retained.append(message)
         answer += self._join_former(session, asked, retained, now)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Output] = []
@@ -217,8 +219,9 @@ class Downlink:
                 *self.save_late(),
                 SessionOutput(session.client_id, [*effects, *answer]),
                 kept,
+                *denied,
             ]
-        return [SessionOutput(session.client_id, [*answer, *effects])]
+        return [SessionOutput(session.client_id, [*answer, *effects]), *denied]
 
     # From the broker
 
@@ -420,26 +423,41 @@ class Downlink:
 
     # Messages
 
-    def _matching(self, topic: str) -> Matches:
-        """Who hears it, and may."""
-        matches = self.subscriptions.matching(topic)
+    def _judged(self, topic: str, matches: Matches) -> tuple[Matches, Matches]:
+        """Those who may hear it, and those who may not."""
         if self._options.access.rules is None:
-            return matches
-        return [each for each in matches if not self._is_forbidden(each[0], topic)]
+            return matches, []
+        allowed: Matches = []
+        refused: Matches = []
+        for each in matches:
+            (refused if self._is_forbidden(each[0], topic) else allowed).append(each)
+        return allowed, refused
 
     def _is_forbidden(self, client_id: ClientId, topic: str) -> bool:
         peer = self._session(client_id).peer
         return self._options.access.keeps_back(client_of(client_id), peer, topic)
 
+    def _denied(self, names: Iterable[ClientId], topic: str) -> list[Output]:
+        """The news of a message that these may not receive, once for each client. A topic to which
+        a client may not subscribe is no part of what a narrowed subscription grants.
+        """
+        access = self._options.access
+        told: dict[ClientId, Output] = {}
+        for name in names:
+            client_id, peer = client_of(name), self._session(name).peer
+            if not access.refuses(client_id, peer, SUBSCRIBE, topic):
+                told[client_id] = access.denied(client_id, peer, RECEIVE, topic)
+        return list(told.values())
+
     def _deliver(self, message: Message, now: float) -> list[Output]:
         """A live publication at QoS 0, to everyone once."""
-        matches = self._matching(message.topic)
+        matches, refused = self._judged(message.topic, self.subscriptions.matching(message.topic))
+        effects = self._denied([name for name, _ in refused], message.topic) if refused else []
         if not matches:
-            return []
+            return effects
         too_large = self._too_large(message)
         if too_large is not None:
-            return [too_large]
-        effects: list[Output] = []
+            return [*effects, too_large]
         sessions, schedule = self._sessions, self._clients.schedule
         message = Message(message.topic, message.payload, expiry=message.expiry)
         for client_id, _ in matches:
@@ -469,13 +487,13 @@ class Downlink:
     def _deliver_surely(self, publication: Publication, now: float) -> list[Output]:
         """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
         message = publication.message
-        matches = self._matching(message.topic)
+        matches, refused = self._judged(message.topic, self.subscriptions.matching(message.topic))
+        effects = self._denied([name for name, _ in refused], message.topic) if refused else []
         if not matches:
-            return []
+            return effects
         too_large = self._too_large(message)
         if too_large is not None:
-            return [too_large]
-        effects: list[Output] = []
+            return [*effects, too_large]
         if self._saves and message.qos == 1 and self._all_listen(matches):
             publication.unsaved = {}
         else:
@@ -573,7 +591,8 @@ class Downlink:
         if had_at == 2:
             return []
         message = publication.message
-        matches = [each for each in self._matching(message.topic) if each[1] > had_at]
+        wanted = [each for each in self.subscriptions.matching(message.topic) if each[1] > had_at]
+        matches, refused = self._judged(message.topic, wanted)
         too_large = self._too_large(message)
         if matches and too_large is not None:
             return [too_large]
@@ -584,14 +603,19 @@ class Downlink:
         live_at = -inf
         if live is not None and live[0] == message.payload:
             live_at, found = live[1], ONLY_NEWCOMERS  # those that were there have got it live
-        for client_id, qos in matches:
+        denied: list[ClientId] = []
+        for match in [*matches, *refused] if refused else matches:
+            client_id, qos = match
             came_at = max((since((client_id, each), -inf) for each in filters), default=-inf)
             is_new = came_at > newest and came_at >= live_at
             if is_new or found is None or not (found.is_full or found is ONLY_NEWCOMERS):
+                if match in refused:
+                    denied.append(client_id)
+                    continue
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new, message.expiry)
                 effects += self._give(client_id, copy, publication, now)
-        return effects
+        return [*effects, *self._denied(denied, message.topic)] if denied else effects
 
     def _is_retained(self, message: Message) -> bool:
         """Whether the broker retains it. One that cannot say is taken to do what it did before."""

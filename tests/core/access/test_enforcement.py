@@ -10,7 +10,7 @@ from gateway.core.access.gate import AccessGate
 from gateway.core.access.rules import PUBLISH, QOS_MINUS_ONE, RECEIVE, AccessRule, AccessRules
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.drop_reasons import Reason
-from gateway.core.effects import Dropped, Save
+from gateway.core.effects import Denied, Dropped, Save
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.state_records import SubscriptionDeleted
@@ -141,6 +141,30 @@ def test_what_may_not_be_received_is_kept_back_live_and_retained() -> None:
     assert at.hear(b"tank") == []
     at.publishes("s/tank/open", b"3")
     assert at.hear(b"tank") != []
+
+
+def test_what_is_kept_back_is_counted_and_named_once_for_each_message() -> None:
+    secret = AccessRule(["s/tank/secret"], is_allowed=False, actions=[RECEIVE])
+    at = bench(gate(secret, OWN))
+    at.join(b"tank")
+    at.subscribe(b"tank", b"s/tank/#", 1)
+    denied = Denied("anonymous@udp0", RECEIVE, "s/tank/secret")
+
+    def news() -> list[tuple[Reason, str | None, Denied | None]]:
+        return [(each.reason, each.client_id, each.denied) for each in at.told(Dropped)]
+
+    once = [(Reason.FORBIDDEN, "tank", denied)]
+    for qos in (0, 1, 2):
+        at.publishes("s/tank/secret", b"1", qos=qos)
+        assert news() == once
+    # What is retained, when the client comes, and not each time the broker says it again.
+    for expected in (once, []):
+        at.publishes("s/tank/secret", b"4", retain=True, by="s/tank/#", is_replay=True)
+        assert news() == expected
+    at.subscribe(b"tank", b"s/tank/open", 1, message_id=2)
+    assert news() == []
+    at.subscribe(b"tank", b"s/tank/#", 1, message_id=3)
+    assert news() == once
 
 
 def will(topic: bytes) -> tuple[Frame, ...]:

@@ -212,6 +212,19 @@ def test_a_reload_keeps_what_is_allowed_in_part_and_ends_the_rest() -> None:
     assert not session.filters
 
 
+def test_of_a_narrowed_subscription_what_it_does_not_grant_is_no_refusal() -> None:
+    """Else each message of a busy broker would be one."""
+    secret = AccessRule(["s/tank/secret"], is_allowed=False, actions=[RECEIVE])
+    at = Bench(options(gate(secret, OWN)))
+    at.join(b"tank")
+    at.subscribe(b"tank", b"#", 1)
+    for topic in ("s/well/x", "s/tank/secret", "other"):
+        at.publishes(topic)
+    assert [each.denied for each in at.told(Dropped)] == [
+        Denied("anonymous@udp0", RECEIVE, "s/tank/secret")
+    ]
+
+
 def test_where_a_client_was_before_it_hears_what_may_be_heard_there() -> None:
     """It is said to be elsewhere, and subscribes there to what is retained."""
     at_home = AccessRule(["secret"], is_allowed=False, identities=["home"])

@@ -35,9 +35,14 @@ def exchanged(one: Channel, other: Channel, packet: bytes) -> tuple[list[bytes],
     """What the other end takes of a packet, with all questions and answers; and how many datagrams
     that took.
     """
+    return carried(one.seal(packet), one, other)
+
+
+def carried(datagram: bytes, one: Channel, other: Channel) -> tuple[list[bytes], int]:
+    """The same, of a datagram that `one` has made."""
     taken: list[bytes] = []
     ends, at = (other, one), 0
-    datagram, count = one.seal(packet), 0
+    count = 0
     while datagram:
         count += 1
         found = opened(ends[at], datagram)

@@ -12,13 +12,14 @@ from gateway.core.protection.channel import (
     COUNTER_MAX,
     NO_SERIES,
     QUESTIONS_PER_S_MAX,
+    RECENT,
     Channel,
     Memory,
     Verdict,
 )
 from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, parse
 from gateway.core.protection.replay_window import AHEAD_MAX
-from tests.core.protection.ends import device, exchanged, gateway, opened
+from tests.core.protection.ends import carried, device, exchanged, gateway, opened
 
 PACKET = b"\x02\x16"
 OTHER = b"\x02\x17"
@@ -55,6 +56,20 @@ def test_a_copy_is_taken_once_and_a_reflected_one_not_at_all() -> None:
     found = opened(other, datagram)
     assert (found.verdict, found.packet, found.reply) == (Verdict.REPLAYED, b"", b"")
     assert opened(one, datagram).verdict is Verdict.FORGED
+
+
+@pytest.mark.parametrize("place", range(RECENT + 2))
+def test_of_what_is_carried_to_another_gateway_only_the_last_packet_is_taken(place: int) -> None:
+    """The path keeps packets back, and carries them and all questions to a gateway with the key."""
+    dice = Random(4)
+    one, _ = met(dice)
+    packets = [bytes((3, 0x16, number)) for number in range(RECENT + 2)]
+    kept_back = [one.seal(packet) for packet in packets]
+    assert opened(gateway(dice), kept_back[place]).verdict is Verdict.UNFRESH
+    taken, _ = carried(kept_back[place], one, gateway(dice))
+    assert taken in ([], packets[-1:])
+    if place == RECENT + 1:
+        assert taken == packets[-1:]
 
 
 @pytest.mark.parametrize("place", range(0, 41))
