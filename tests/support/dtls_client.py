@@ -139,8 +139,11 @@ class DtlsSocket:
         for each in outgoing:
             self.plain.send(each)
 
+    def sealed(self, message: bytes) -> bytes:
+        return self.client.sealed(message)
+
     def send(self, message: bytes) -> None:
-        self.plain.send(self.client.sealed(message))
+        self.plain.send(self.sealed(message))
 
     def recv(self, _size: int) -> bytes:
         while True:

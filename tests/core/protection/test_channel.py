@@ -277,7 +277,8 @@ class Pair:
 
 def test_a_secret_is_in_no_text() -> None:
     one, _ = met(Random(16))
-    assert "0123456789abcdef" not in f"{one!r} {vars(one)!r}".replace(repr(one.secret), "")
+    parts = [getattr(one, each, None) for each in dir(one)]  # a compiled one has no vars()
+    assert "0123456789abcdef" not in f"{one!r} {parts!r}".replace(repr(one.secret), "")
     assert repr(one) == "Channel(0102030405060708, 1)"
 
 
