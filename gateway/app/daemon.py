@@ -85,6 +85,7 @@ from gateway.transports.places import (
 
 if TYPE_CHECKING:
     from gateway.admin.http.server import AdminServer
+    from gateway.core.protection.protection import Protection
     from gateway.presence.sampler import Sampler
 
 log = logging.getLogger("tidegate")
@@ -204,10 +205,13 @@ class _Parts:
     memory: MemoryWatch
     audit: AuditLog
     run: int | None  # see `StateFolder.run`
+    saving: asyncio.Future[None] | None = None  # of the counters of protected packets
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
         self.publisher.start(loop)
+        if self.engine.protection is not None:
+            self._protect_when_saved(self.engine.protection)
         self.links.open(loop)
         self.lag.start()
         if self.admin is not None:
@@ -314,7 +318,15 @@ class _Parts:
         options = protection_options(new.configuration.settings, new.device_keys, self.run)
         assert options is not None, "there are keys"
         self.shell.on_asked(self.engine.begin_protection(options))
+        assert self.engine.protection is not None
+        self._protect_when_saved(self.engine.protection)
         log.info("protected packets are taken from now on")
+
+    def _protect_when_saved(self, protection: Protection) -> None:
+        """Once the counters are on the disk, or it refuses them. One that hangs is waited for."""
+        protection.hold()
+        self.saving = asyncio.ensure_future(self.committers.state.flush())
+        self.saving.add_done_callback(lambda _: protection.release())
 
 
 def _by_broker(what: str, asked: Mapping[str, object] = NOTHING_ASKED) -> AuditEntry:

@@ -136,6 +136,8 @@ class Dispatcher:
         self, protection: Protection, peer: Peer, datagram: bytes, now: float
     ) -> list[Output]:
         """What is in an envelope, as if it had come from an address of its own."""
+        if protection.is_held:
+            return [Dropped(Reason.STATE_NOT_SAVED, None, "counters of packets", peer)]
         link = peer.link
         members = self._clients.on_link(link)
         received = protection.open(peer.address, datagram, members, now)

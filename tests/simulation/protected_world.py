@@ -148,11 +148,11 @@ class Gateway:
             is_state_whole=is_state_whole,
         )
         self.protection = Protection(options, 1000, 1000)
-        # The shell sends nothing before these are with the committer, which goes on in order.
-        self._save(self.protection.restore(list(self.disk.values())))
+        self.protection.hold()
+        self._save(self.protection.restore(list(self.disk.values())), self.protection.release)
 
-    def _save(self, changes: list[Change]) -> None:
-        """In order, as the committer does."""
+    def _save(self, changes: list[Change], then: Callable[[], None] = nothing) -> None:
+        """In order, as the committer does. `then`: once they are durable."""
         life, agenda = self.lives, self.world.agenda
         at = agenda.now + self.world.dice.random() * ROW_S_MAX
         self._durable_at = max(self._durable_at, at)
@@ -160,8 +160,11 @@ class Gateway:
         def durable() -> None:
             if life == self.lives:
                 self._write(changes)
+                then()
 
-        if changes:
+        if not changes:
+            then()
+        else:
             agenda.at(self._durable_at, durable)
 
     def _write(self, changes: list[Change]) -> None:
@@ -177,7 +180,7 @@ class Gateway:
 
     def receive(self, address: bytes, datagram: bytes) -> None:
         now = self.world.agenda.now
-        if not self.protection.is_envelope(datagram):
+        if self.protection.is_held or not self.protection.is_envelope(datagram):
             return
         received = self.protection.open(address, datagram, self.peers, now)
         self._save(self.protection.take_changes())
@@ -194,8 +197,8 @@ class Gateway:
         self.count += 1
         sealed = self.protection.seal(peer, b"\x07\x17" + self.count.to_bytes(4, "big"))
         self._save(self.protection.take_changes())
-        assert sealed is not None, "there is a key"
-        self.world.sent_down(self, *sealed)
+        if sealed is not None:  # it is held
+            self.world.sent_down(self, *sealed)
 
 
 class ProtectedWorld:

@@ -8,6 +8,7 @@ import pytest
 
 from firmware.mqttsn.protect import Protected
 from gateway.core.protection.channel import Channel
+from gateway.core.protection.protection import Protection
 from gateway.core.protection.replay_window import Age, ReplayWindow
 from tests.simulation.protected_world import (
     NO_NONCE_TWICE,
@@ -21,11 +22,12 @@ from tests.support.samples import seeds
 pytestmark = pytest.mark.no_cover  # as of the other worlds
 WORLDS = seeds(20, 2000, each=20)
 SEEN_WITHIN = 12
+SHORT_LIFE = 336
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize("some", WORLDS)
-def test_no_nonce_twice_nothing_replayed_nobody_locked_out(some: range) -> None:
+def test_no_nonce_twice_nothing_replayed_no_device_locked_out(some: range) -> None:
     for seed in some:
         ProtectedWorld(seed).run()
 
@@ -74,6 +76,11 @@ def gateway_never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Channel, "_may_talk", lambda *_: False)
 
 
+def gateway_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the counters of this run are on its disk."""
+    monkeypatch.setattr(Protection, "hold", lambda _: None)
+
+
 @pytest.mark.parametrize(
     ("patch", "promise"),
     [
@@ -89,6 +96,16 @@ def test_the_worlds_notice(patch: Patch, promise: str, monkeypatch: pytest.Monke
         run_many()
 
 
+def test_a_gateway_that_does_not_wait_for_its_disk_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes an ordered end, a start, and a power cut within a quarter of a second."""
+    ProtectedWorld(SHORT_LIFE).run()
+    gateway_does_not_wait(monkeypatch)
+    with pytest.raises(BrokenPromiseError, match=NO_NONCE_TWICE[:2]):
+        ProtectedWorld(SHORT_LIFE).run()
+
+
 def run_many() -> None:
-    for seed in range(SEEN_WITHIN):
+    for seed in range(1, 1 + SEEN_WITHIN):
         ProtectedWorld(seed).run()

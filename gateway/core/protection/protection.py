@@ -91,8 +91,18 @@ class Protection:
         self._changes: list[ProtectionDeleted] = []
         self._changed: dict[tuple[bytes, int], Channel] = {}
         self._forged = TokenBucket(forged_per_s_max, forged_at_once_max)
+        self.is_held = False
 
     # After a restart
+
+    def hold(self) -> None:
+        """Until `release` nothing is sealed, and nothing may be opened: what `restore` has returned
+        is not durable yet, and a power cut would bring the same counters again.
+        """
+        self.is_held = True
+
+    def release(self) -> None:
+        self.is_held = False
 
     def restore(self, records: Iterable[ProtectionRecord]) -> list[Change]:
         """Returns what is to be saved before anything is sent or received."""
@@ -183,8 +193,11 @@ class Protection:
 
     def seal(self, peer: bytes, datagram: bytes) -> tuple[bytes, bytes] | None:
         """For the address of a protected peer: where to send it, and in its envelope. None for one
-        whose key is there no more, or which speaks a scheme that is no more among those allowed.
+        whose key is there no more, or which speaks a scheme that is no more among those allowed,
+        and while it is held.
         """
+        if self.is_held:
+            return None
         address, sender_id = unprotected(peer, 0)
         epoch = self._epochs.get(sender_id, -1)
         channel = self._channel_of(sender_id, epoch)

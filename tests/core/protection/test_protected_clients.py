@@ -307,6 +307,19 @@ def test_what_was_encrypted_is_encrypted_after_a_restart_or_not_sent(
     )
 
 
+def test_nothing_is_sealed_or_taken_before_its_counters_are_saved() -> None:
+    bench = ProtectedBench("tank")
+    protection = bench.engine.protection
+    assert protection is not None
+    tank = ProtectedSensor(bench, "tank")
+    protection.hold()
+    assert tank.say(Connect(b"tank", 60)) == []
+    assert reasons(bench) == [Reason.STATE_NOT_SAVED]
+    assert bench.engine.sealed(tank.peer, bytes((2, Pingresp.KIND))) is None
+    protection.release()
+    assert tank.say(Connect(b"tank", 60)) == [Connack(0)]
+
+
 def test_rows_that_may_be_old_ones_are_deleted() -> None:
     rows = [ProtectionRecord(key_of("tank").sender_id, 1, 2, 3, 4, 5)]
     bench = ProtectedBench("tank", engine={"saves": True}, is_state_whole=False)
