@@ -410,9 +410,11 @@ class ProtectedWorld:
     # A moment without trouble
 
     def _probe(self, device: Device) -> None:
-        """A second in which nobody asks too much; one packet each way, and what it takes."""
+        """A second in which no end asks too much, when a gateway that has begun just now has its
+        counters on its disk; one packet each way, and what it takes.
+        """
         was_calm, self.is_calm = self.is_calm, True
-        self._happen_until(int(self.agenda.now) + 1.0)
+        self._happen_until(int(self.agenda.now + ROW_S_MAX) + 1.0)
         self._arrived = []
         packet = self.at_once(device.say)
         is_heard = packet in self._arrived

@@ -15,8 +15,9 @@ Rule 4: a head is never used twice with one key. The counter goes on after a res
         block ended that was saved; a new series begins anywhere below 2^30; and the four random
         bytes are drawn for each run. So even where all memory is lost, or comes back from a copy,
         two heads are the same with a chance of 2^-32 at most, for two runs whose counters meet.
-Rule 5: a counter that has come, from another run, is no copy: its sender got an old memory back,
-        and is asked, lest it be refused for as long as the window.
+Rule 5: a counter that is not above all that came, from another run than the last one, is no copy:
+        its sender got an old memory back, and is asked, lest it be refused for as long as the
+        window. The same of a packet that a restart of its sender has overtaken.
 Rule 6: series 0 is that of a sender without memory. It is taken by no one.
 
 Limits: QUESTIONS_PER_S_MAX questions and answers a second, so that recordings cost no more.
@@ -282,9 +283,9 @@ class Channel:
             return Age.NEW
         if series != self._received_series:
             return Age.OLD
-        age = self._window.judge(counter)
-        if age is Age.SEEN and run != self._received_run:
+        if run != self._received_run and counter <= self._window.highest:
             return Age.OLD
+        age = self._window.judge(counter)
         if age is Age.NEW:
             self._received_run = run
             self._window.commit(counter)

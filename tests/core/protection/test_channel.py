@@ -312,3 +312,17 @@ def test_after_a_restart_it_sends_as_its_device_did_last(
     again.reserve()
     sealed = parse(again.seal(OTHER))
     assert (sealed.scheme, sealed.tag_bytes, again.scheme) == (scheme, tag_bytes, scheme)
+
+
+def test_a_device_with_an_old_memory_is_asked_also_if_packets_had_been_lost() -> None:
+    """Its first counter was never seen, and those that follow were."""
+    dice = Random(5)
+    one, other = device(dice), gateway(dice)
+    exchanged(one, other, PACKET)
+    old = one.memory()
+    lossy = device(dice, old)
+    lossy.seal(PACKET)
+    for _ in range(8):
+        exchanged(lossy, other, PACKET)
+    again = device(dice, old)
+    assert [exchanged(again, other, PACKET)[0] for _ in range(20)] == [[PACKET]] * 20
