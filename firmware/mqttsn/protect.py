@@ -14,8 +14,8 @@ Rules (docs/decisions/0038-protected-packets.md)
 - What is received is known to be new by a question that goes with the first packet, and by a window
   of 32 from then on. The flash has nothing of it.
 - A node that sleeps deeply goes on where it was, with what `take` gives for its RTC memory: that
-  writes no flash and asks nothing. It has to be gone there before `put_back`, which nobody may call
-  twice with the same: counters would come again.
+  writes no flash and asks nothing. It has to be gone there before `put_back`, which must not be
+  called twice with the same: counters would come again.
 - A plain packet is not looked at.
 
 Limits: a packet is 58 bytes shorter than the longest datagram of the transport. A key has at most

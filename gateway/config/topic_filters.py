@@ -4,6 +4,8 @@ The same rules as for what a sensor may subscribe to. `$share/...` is refused: i
 subscribers, and matches no topic.
 """
 
+from collections.abc import Sequence
+
 LEVELS_MAX = 128  # brokers give up at 200, and a prefix needs room
 
 
@@ -25,14 +27,19 @@ def covers(wide: str, narrow: str) -> bool:
     wide_levels, narrow_levels = wide.split("/"), narrow.split("/")
     if narrow_levels[0].startswith("$") and wide_levels[0] in ("+", "#"):
         return False  # MQTT 5, 4.7.2
-    for depth, level in enumerate(wide_levels):
+    return covers_levels(wide_levels, narrow_levels)
+
+
+def covers_levels(wide: Sequence[str], narrow: Sequence[str]) -> bool:
+    """The same of filters' levels, which need not be the first ones: `$` is a letter there."""
+    for depth, level in enumerate(wide):
         if level == "#":
             return True
-        if depth == len(narrow_levels) or narrow_levels[depth] == "#":
+        if depth == len(narrow) or narrow[depth] == "#":
             return False
-        if level not in ("+", narrow_levels[depth]):
+        if level not in ("+", narrow[depth]):
             return False
-    return len(wide_levels) == len(narrow_levels)
+    return len(wide) == len(narrow)
 
 
 def overlaps(one: str, other: str) -> bool:

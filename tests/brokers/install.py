@@ -8,7 +8,6 @@ noted beside it, and the table says so; the next run tries it again.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from urllib.request import urlopen
 
 from tests.brokers.adapters import BROKERS
 from tests.brokers.broker import Broker, cache_folder
+from tests.support.logged_command import failure_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 TIMEOUT_S = 3600.0
@@ -59,28 +59,18 @@ def install_all(names: list[str]) -> None:
 
 
 def _run(*command: str, folder: Path | None = None, **environment: str) -> None:
-    """The last line of what it printed is the reason."""
     program = shutil.which(command[0])
     if program is None:
         raise InstallError(f"{command[0]} is not on this machine")
-    log = cache_folder() / "install.log"
-    with log.open("wb") as output:
-        done = subprocess.run(
-            ["nice", "-n", "19", program, *command[1:]],
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    if done.returncode:
-        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-        told = [line for line in lines if "error" in line.lower()] or [
-            each for each in lines if each
-        ]
-        raise InstallError(f"{command[0]}: {told[0].strip() if told else done.returncode}")
+    reason = failure_of(
+        [program, *command[1:]],
+        cache_folder() / "install.log",
+        folder=folder,
+        environment=environment,
+        timeout_s=TIMEOUT_S,
+    )
+    if reason is not None:
+        raise InstallError(f"{command[0]}: {reason}")
 
 
 def _by_go(home: Path, packages: tuple[str, ...]) -> None:

@@ -7,7 +7,6 @@ is installed on the machine.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.dtls_clients.clients import CLIENTS, PROGRAMS, Client, program
+from tests.support.logged_command import failure_of
 
 TIMEOUT_S = 3600.0
 REASON_CHARACTERS = 160
@@ -73,22 +73,15 @@ def _run(home: Path, *command: str, folder: Path | None = None) -> None:
     tool = program(command[0])
     if tool is None:
         raise BuildError(f"{command[0]} is not on this machine")
-    log = home / "build.log"
-    with log.open("wb") as output:
-        done = subprocess.run(
-            ["nice", "-n", "15", tool, *command[1:]],
-            cwd=folder,
-            env={**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    if done.returncode:
-        lines = [each for each in log.read_text(errors="replace").splitlines() if each.strip()]
-        told = [each for each in lines if "error" in each.lower()] or lines
-        raise BuildError(f"{command[0]}: {told[0].strip() if told else done.returncode}")
+    reason = failure_of(
+        [tool, *command[1:]],
+        home / "build.log",
+        folder=folder,
+        environment={"GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
+        timeout_s=TIMEOUT_S,
+    )
+    if reason is not None:
+        raise BuildError(f"{command[0]}: {reason}")
 
 
 def _by_cmake(client: Client) -> None:

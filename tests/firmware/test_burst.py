@@ -8,22 +8,18 @@ and cut as the worst port's do.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import aiomqtt
 import pytest
 
-from hil.boards.unix import interpreter
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from tests.firmware.ports import PORTS, Runner, runner
 from tests.firmware.program import program
-from tests.firmware.session_bench import broker, gateway, run, with_application
-from tests.support.boards import built
+from tests.firmware.session_bench import broker, gateway, with_application
 
 __all__ = ["broker", "gateway"]
 
@@ -62,33 +58,10 @@ client.wait(200)
 print("came", got.commands, "wrong", got.wrong, "grown", in_use() - before)
 """
 
-Runner = Callable[[str], list[str]]
 
-
-@pytest.fixture(params=["unix", "unix-sources", "wasi"])
+@pytest.fixture(params=PORTS)
 def run_on(request: pytest.FixtureRequest, tmp_path: Path) -> Runner:
-    """A function that runs a program of a board and returns the lines that it printed."""
-    if request.param == "wasi":
-        board = request.getfixturevalue("new_board")()
-        return lambda text: run(board, text, LIMIT_S)
-    reason = interpreter.why_not()
-    if reason is not None:
-        pytest.skip(f"not run, no MicroPython of the Unix port: {reason}")
-    folder = SOURCES if request.param == "unix-sources" else built(tmp_path / "library")
-    return lambda text: run_unix(folder, text)
-
-
-def run_unix(modules: Path, text: str) -> list[str]:
-    ended = subprocess.run(
-        [interpreter.path(), "-X", "heapsize=64k", "-c", text],
-        env={**os.environ, "MICROPYPATH": str(modules)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout.splitlines()
+    return runner(request, tmp_path, heap="64k", limit_s=LIMIT_S)
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiomqtt
@@ -19,9 +17,10 @@ from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.firmware import protect_cost
 from tests.firmware.cryptolib import cryptolib
+from tests.firmware.ports import PORTS, Runner, runner
 from tests.firmware.program import program
-from tests.firmware.session_bench import broker, next_heard, run, with_application
-from tests.support.boards import board_with, built
+from tests.firmware.session_bench import broker, next_heard, with_application
+from tests.support.boards import board_with
 
 __all__ = ["broker", "cryptolib"]
 
@@ -72,33 +71,10 @@ else:
 RIGHT = ["True True 59", "True True 31", "True"]
 RIGHT_WITH_AES = "True True 35"
 
-Runner = Callable[[str], list[str]]
 
-
-@pytest.fixture(params=["unix", "unix-sources", "wasi"])
+@pytest.fixture(params=PORTS)
 def run_on(request: pytest.FixtureRequest, tmp_path: Path) -> Runner:
-    """A function that runs a program of a board and returns the lines that it printed."""
-    if request.param == "wasi":
-        board = request.getfixturevalue("new_board")("64k")
-        return lambda text: run(board, text, LIMIT_S)
-    reason = interpreter.why_not()
-    if reason is not None:
-        pytest.skip(f"not run, no MicroPython of the Unix port: {reason}")
-    folder = SOURCES if request.param == "unix-sources" else built(tmp_path / "library")
-    return lambda text: run_unix(folder, text)
-
-
-def run_unix(modules: Path, text: str) -> list[str]:
-    ended = subprocess.run(
-        [interpreter.path(), "-X", "heapsize=256k", "-c", text],
-        env={**os.environ, "MICROPYPATH": str(modules)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout.splitlines()
+    return runner(request, tmp_path, heap="256k", limit_s=LIMIT_S, memory=("64k",))
 
 
 def test_the_vectors(run_on: Runner) -> None:

@@ -33,7 +33,7 @@ class Hostile:
         self.gateway = ("127.0.0.1" if family == 4 else "::1", port)
         kind = socket.AF_INET if family == 4 else socket.AF_INET6
         self.places = [self._place(kind, number) for number in range(PORTS)]
-        (self.hello,) = DtlsClient("nobody", bytes(16)).begin()
+        (self.hello,) = DtlsClient("unknown", bytes(16)).begin()
 
     def _place(self, kind: socket.AddressFamily, number: int) -> socket.socket:
         made = socket.socket(kind, socket.SOCK_DGRAM)
@@ -74,7 +74,7 @@ class Hostile:
 
     def begin_handshake(self) -> None:
         """As far as the gateway keeps something of it."""
-        place, client = self.dice.choice(self.places), DtlsClient("nobody", bytes(16))
+        place, client = self.dice.choice(self.places), DtlsClient("unknown", bytes(16))
         with suppress(OSError):
             while True:
                 place.recv(2048)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gateway.core.access.rules import RECEIVE, SUBSCRIBE, AccessRules, Action
+from gateway.core.access.rules import (
+    HEAR,
+    HEAR_PART,
+    RECEIVE,
+    SUBSCRIBE,
+    AccessRules,
+    Action,
+)
 from gateway.core.drop_reasons import Reason
 from gateway.core.effects import Denied, Dropped
 from gateway.core.state_records import ClientId
@@ -100,30 +107,18 @@ class AccessGate:
 
     def refuses_subscription(self, client_id: str, peer: Peer, topic_filter: str) -> bool:
         """For what it brings; where subscriptions are narrowed, if that is nothing."""
-        rules = self.rules
-        if rules is None:
-            return False
-        if client_id in self._quarantine:
-            return True
-        identity = self.identity_of(peer.link, peer.address)
-        if self.narrows:
-            return not rules.allows_part(client_id, identity, topic_filter)
-        return not rules.verdict(client_id, identity, SUBSCRIBE, topic_filter).is_allowed
+        action = HEAR_PART if self.narrows else SUBSCRIBE
+        return self.refuses(client_id, peer, action, topic_filter)
 
     def keeps_back(self, client_id: str, peer: Peer, topic: str) -> bool:
         """Of a message that came from the broker for one of its subscriptions."""
-        rules = self.rules
-        if rules is None:
-            return False
-        if client_id in self._quarantine:
-            return True
-        identity = self.identity_of(peer.link, peer.address)
-        if (not identity or peer.link < 0) and self.is_unknown(peer):
-            return False
-        return not rules.hears(client_id, identity, topic)
+        return self._refuses_down(client_id, peer, HEAR, topic)
 
     def refuses_delivery(self, client_id: str, peer: Peer, topic: str) -> bool:
         """Of a message whose turn has come, however it came to wait."""
+        return self._refuses_down(client_id, peer, RECEIVE, topic)
+
+    def _refuses_down(self, client_id: str, peer: Peer, action: Action, topic: str) -> bool:
         rules = self.rules
         if rules is None:
             return False
@@ -132,7 +127,7 @@ class AccessGate:
         identity = self.identity_of(peer.link, peer.address)
         if (not identity or peer.link < 0) and self.is_unknown(peer):
             return False
-        return not rules.verdict(client_id, identity, RECEIVE, topic).is_allowed
+        return not rules.verdict(client_id, identity, action, topic).is_allowed
 
     def is_unknown(self, peer: Peer) -> bool:
         """Whether it is not known who is there, as where a restart ended its session of DTLS, or

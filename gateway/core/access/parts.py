@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gateway.config.topic_filters import covers_levels
+
 WORK_MAX = 50_000  # filters of rules looked at, one level of each
 WILD = ("+", "#")
 REST = ["#"]
@@ -42,7 +44,7 @@ class Right:
     def cut(self, wanted: Sequence[str], depth: int) -> Right:
         """Without those behind one that decides all that is left."""
         for place, each in enumerate(self.parts):
-            if _covers(_rest(each.levels, depth), wanted):
+            if covers_levels(_rest(each.levels, depth), wanted):
                 return Right(self.parts[:place], each.is_allowed)
         return self
 
@@ -140,14 +142,3 @@ def _rest(levels: Sequence[str], depth: int) -> Sequence[str]:
     if levels[-1] == "#" and depth >= len(levels):
         return REST
     return levels[depth:]
-
-
-def _covers(wide: Sequence[str], narrow: Sequence[str]) -> bool:
-    for depth, level in enumerate(wide):
-        if level == "#":
-            return True
-        if depth == len(narrow) or narrow[depth] == "#":
-            return False
-        if level not in ("+", narrow[depth]):
-            return False
-    return len(wide) == len(narrow)

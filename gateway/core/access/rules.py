@@ -7,8 +7,8 @@ Rule 2: a subscription is allowed if each topic that it could bring is: rules ar
         their order, one that covers the filter decides, and one that denies a part of it is a
         refusal. Where several rules allow parts that together are all of it, it is refused: let the
         client subscribe to the parts.
-        A wider one may be narrowed instead (`allows_part`): of what it brings a client hears the
-        topics that it may subscribe to and receive (`hears`).
+        A wider one may be narrowed instead (HEAR_PART): of what it brings a client hears the
+        topics that it may subscribe to and receive (HEAR).
 Rule 3: what a rule allows has its limits of QoS, retain flag and size; a message beyond them is
         refused, and no later rule is asked.
 
@@ -40,7 +40,8 @@ RECEIVE = Action("receive")
 WILL = Action("will")
 QOS_MINUS_ONE = Action("qos_minus_one")
 ACTIONS = (PUBLISH, SUBSCRIBE, RECEIVE, WILL, QOS_MINUS_ONE)
-# What is asked as well, of no rule's.
+# What is asked as well, of no rule's: may it subscribe to a topic and receive it, and is there such
+# a topic in a filter?
 HEAR = Action("hear")
 HEAR_PART = Action("hear_part")
 
@@ -111,16 +112,6 @@ class AccessRules:
         """
         key = (topic, client_id, identity, action)
         return self._found.get(key) or self._find(key)
-
-    def hears(self, client_id: str, identity: str, topic: str) -> bool:
-        """Whether it may subscribe to this topic and receive it."""
-        key = (topic, client_id, identity, HEAR)
-        return (self._found.get(key) or self._find(key)).is_allowed
-
-    def allows_part(self, client_id: str, identity: str, topic_filter: str) -> bool:
-        """Whether there is a topic of the filter that it `hears`."""
-        key = (topic_filter, client_id, identity, HEAR_PART)
-        return (self._found.get(key) or self._find(key)).is_allowed
 
     def _find(self, key: tuple[str, str, str, Action]) -> Verdict:
         topic, client_id, identity, action = key

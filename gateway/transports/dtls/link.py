@@ -196,7 +196,7 @@ class DtlsLink:
         for session in list(self._sessions.values()):
             certificate = session.association.certificate()
             if not contexts.is_allowed(session.identity.partition(":")[2]):
-                self._end(session, "not_allowed")
+                self._end(session, NOT_ALLOWED)
             elif certificate is not None and contexts.is_revoked(certificate):
                 self._end(session, "revoked")
 
@@ -208,7 +208,7 @@ class DtlsLink:
             return
         for session in list(self._sessions.values()):
             if not self._keys().of_name(session.identity.partition(":")[2]):
-                self._end(session, "not_allowed")
+                self._end(session, NOT_ALLOWED)
 
     def look(self) -> None:
         """For the daemon, each second: sessions that nothing needs any more end."""
