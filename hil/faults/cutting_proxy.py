@@ -77,7 +77,7 @@ class CuttingProxy:
         with contextlib.suppress(asyncio.CancelledError):
             try:
                 far = await asyncio.open_connection("127.0.0.1", self._target_port)
-            except OSError:
+            except (OSError, asyncio.CancelledError):  # one that is cut so early would hang
                 writer.transport.abort()
                 return
             await self._both_ways((reader, writer), far, [self._dice.randint(*self.chunk_bytes)])
