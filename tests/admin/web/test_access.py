@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from hil.rig.scripted_client import sensor
 from tests.admin.web.access import ask, nameless
-from tests.admin.web.browser import DESKTOP, PHONE, Scheme, needs_browser, opened
+from tests.admin.web.browser import DESKTOP, PHONE, Scheme, look, needs_browser, opened
 from tests.admin.web.served import Served, served
 from tests.admin.web.test_live import DISCONNECT, SENML, sign_in
 
@@ -78,7 +77,7 @@ def test_every_text_can_be_read_and_every_control_has_a_name(
                 assert (view, await nameless(page)) == (view, [])
                 assert await page.locator("h1").count() == 1
 
-    asyncio.run(story())
+    look(story())
 
 
 def test_poor_contrast_and_a_missing_name_would_be_found(tmp_path: Path) -> None:
@@ -96,7 +95,7 @@ def test_poor_contrast_and_a_missing_name_would_be_found(tmp_path: Path) -> None
             assert (await ask(page, "contrast"))["poor"] == ["pale: 1.92"]
             assert len(await nameless(page)) == 1
 
-    asyncio.run(story())
+    look(story())
 
 
 @pytest.mark.parametrize("size", [PHONE, NARROW], ids=["phone", "narrow"])
@@ -109,7 +108,7 @@ def test_on_a_phone_nothing_is_cut_off_and_fingers_find_their_targets(
                 assert (view, await ask(page, "overflow")) == (view, 0)
                 assert (view, await ask(page, "small")) == (view, [])
 
-    asyncio.run(story())
+    look(story())
 
 
 BROKEN = """
@@ -130,7 +129,7 @@ def test_no_word_of_a_tile_is_broken_however_wide_the_page_is(tmp_path: Path) ->
                 assert (width, await page.evaluate(BROKEN)) == (width, [])
 
     with served(tmp_path) as here:
-        asyncio.run(story())
+        look(story())
 
 
 # Without a mouse
@@ -153,7 +152,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(tmp_path: Path) -
                 assert name in reached, reached
             assert await page.evaluate(UNREACHED) == []
 
-    asyncio.run(story())
+    look(story())
 
 
 def test_the_skip_link_filters_and_dialogs_work_by_keyboard(tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_the_skip_link_filters_and_dialogs_work_by_keyboard(tmp_path: Path) -> N
             await page.get_by_role("radio", name="Asleep").wait_for(state="attached")
             assert await page.get_by_role("radio", name="Asleep").is_checked()
 
-    asyncio.run(story())
+    look(story())
 
 
 def test_a_page_that_hears_nothing_says_so_and_goes_on_when_the_gateway_is_back(
@@ -200,4 +199,4 @@ def test_a_page_that_hears_nothing_says_so_and_goes_on_when_the_gateway_is_back(
             await page.locator("body:not(.away) #up", has_text="up ").wait_for()
 
     with served(tmp_path) as here:
-        asyncio.run(story(here))
+        look(story(here))

@@ -21,7 +21,7 @@ import serial  # type: ignore[import-untyped]
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import free_tcp_port
 from hil.rig.scripted_client import ScriptedClient, sensor
-from tests.admin.web.browser import DESKTOP, PHONE, needs_browser, opened
+from tests.admin.web.browser import DESKTOP, PHONE, look, needs_browser, opened
 from tests.admin.web.served import PASSWORD, Served, served
 from tests.support.application import application, heard
 from tests.support.pty_line import PtyLine
@@ -87,7 +87,7 @@ def test_devices_appear_and_change_their_state_within_a_second(tmp_path: Path) -
                         break
                 return best_s
 
-        best_s = asyncio.run(looked_at())
+        best_s = look(looked_at())
     assert best_s < WITHIN_S
 
 
@@ -118,7 +118,7 @@ def test_the_buffer_is_what_the_verb_says_while_the_broker_is_away(tmp_path: Pat
             await page.get_by_text("Nothing waits").wait_for()
 
     with served(tmp_path, "[journal]\nacknowledge = 'auto'\n") as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_what_the_broker_does_not_take_can_be_sent_again_or_deleted(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_what_the_broker_does_not_take_can_be_sent_again_or_deleted(tmp_path: Pa
     config = "[journal]\nacknowledge = 'journal'\n"
     broker_config = (f"acl_file {acl}",)
     with served(tmp_path, config, password=True, broker_config=broker_config) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 # Of the buffer: what is another number a moment later.
@@ -192,7 +192,7 @@ def test_a_wrong_configuration_is_shown_and_the_page_goes_on_when_it_is_mended(
 
     with GatewayProcess(tmp_path, "mqtt://127.0.0.1:1", config) as gateway:
         gateway.wait_for_log("waiting for")
-        asyncio.run(story(gateway))
+        look(story(gateway))
 
 
 def test_every_view_asks_this_host_alone_and_complains_of_nothing(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_every_view_asks_this_host_alone_and_complains_of_nothing(tmp_path: Path
                 assert all(url.startswith(here.url) for url in asked)
 
     with served(tmp_path) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 # Acting
@@ -238,7 +238,7 @@ def test_nothing_is_said_to_be_well_before_it_is_known(tmp_path: Path) -> None:
                 await page.get_by_role("heading", name="On MQTT").wait_for()
                 assert not await calm.is_visible()
 
-        asyncio.run(looked_at())
+        look(looked_at())
 
 
 def test_without_a_password_nothing_can_be_done_and_the_page_says_why(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_without_a_password_nothing_can_be_done_and_the_page_says_why(tmp_path: 
             assert not await page.get_by_role("button", name="Sign in").is_visible()
 
     with served(tmp_path) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_a_wrong_password_is_said_and_the_right_one_opens(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_wrong_password_is_said_and_the_right_one_opens(tmp_path: Path) -> Non
             await page.get_by_role("button", name="Sign in").wait_for()
 
     with served(tmp_path, password=True) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_a_message_waits_for_a_sleeper_and_reaches_it(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_message_waits_for_a_sleeper_and_reaches_it(tmp_path: Path) -> None:
                 assert (flags >> 5 & 3, payload) == (1, b"on")
 
     with served(tmp_path, password=True) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_a_forgotten_device_is_gone(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_forgotten_device_is_gone(tmp_path: Path) -> None:
         here.gateway.wait_for_log("asked on the page: forget")
 
     with served(tmp_path, password=True) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_the_drain_is_paused_shown_and_goes_on(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_the_drain_is_paused_shown_and_goes_on(tmp_path: Path) -> None:
             await page.locator("#depth", has_text="0").wait_for()
 
     with served(tmp_path, password=True) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
             await page.get_by_role("link", name="new", exact=True).wait_for()
 
     with served(tmp_path, '[admission]\npermit = "listed"\n', password=True) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_one_that_joins_waits_on_the_page_until_it_is_approved(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_one_that_joins_waits_on_the_page_until_it_is_approved(tmp_path: Path) -
             await waiting.wait_for(state="hidden")
 
     with served(tmp_path, '[admission]\npermit = "listed"\n', password=True) as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_a_port_is_released_for_another_program_and_taken_back(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_a_port_is_released_for_another_program_and_taken_back(tmp_path: Path) -
                 async with opened(here.url) as page:
                     await story(page, str(made.name))
 
-    asyncio.run(line())
+    look(line())
 
 
 def test_what_is_said_on_mqtt_is_shown(tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ def test_what_is_said_on_mqtt_is_shown(tmp_path: Path) -> None:
             await facts.get_by_text("tidegate/under-test/").wait_for()
 
     with served(tmp_path, "[home_assistant]\nenable = true\n") as here:
-        asyncio.run(story(here))
+        look(story(here))
 
 
 def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_seconds() -> None:
@@ -437,7 +437,7 @@ def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_se
                 async with asyncio.timeout(PATIENCE_S):
                     await demo.communicate()
 
-    assert asyncio.run(story()) < DEMO_S_MAX
+    assert look(story()) < DEMO_S_MAX
 
 
 def wait_for_port(url: str) -> None:

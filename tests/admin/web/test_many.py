@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,7 +12,7 @@ from gateway.core.values import Reading
 from gateway.frames import Disconnect
 from gateway.presence.latest import Latest
 from tests.admin.http_client import sources
-from tests.admin.web.browser import needs_browser, opened
+from tests.admin.web.browser import look, needs_browser, opened
 from tests.support.engine_bench import Bench
 
 pytestmark = needs_browser
@@ -76,4 +75,4 @@ def test_ten_thousand_devices_are_listed_searched_and_turned_page_by_page() -> N
             await until("sensor-09950")
             assert await page.get_by_role("button", name="Next").is_disabled()
 
-    asyncio.run(story())
+    look(story())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 
 from gateway.admin.http.passwords import hash_password
-from tests.admin.web.browser import PATIENCE_MS, needs_browser, opened
+from tests.admin.web.browser import PATIENCE_MS, look, needs_browser, opened
 from tests.admin.web.served import served
 
 pytestmark = needs_browser
@@ -61,4 +60,4 @@ def test_who_signs_in_sees_the_page_and_a_viewer_no_buttons(tmp_path: Path) -> N
             await page.screenshot(path=tmp_path / "operator.png")
 
     with served(tmp_path, config=USERS) as here:
-        asyncio.run(story(here.url))
+        look(story(here.url))
