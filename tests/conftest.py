@@ -47,14 +47,20 @@ MEASURED = (
     "admin/test_commands.py",
     "app/test_watch.py",
 )
-# Many inputs on ways that other tests go too; while coverage is measured they take three times as
-# long.
+# Files, and tests of files: many inputs on ways that other tests go too; while coverage is measured
+# they take three to five times as long.
 MEASURED_BY_OTHERS = (
     "transports/framing/test_any_octets.py",
+    "transports/framing/test_noisy_line.py",
     "core/session/test_memory.py",
     "core/downlink/test_downlink_power_cuts.py",
     "core/test_engine_any_input.py",
     "core/test_engine_any_input_saved.py",
+    "core/test_token_buckets.py::test_ten_thousand_sensors_come_back_at_once_and_none_must_ask_again",
+    "core/access/test_bindings.py::test_very_many_random_bindings_are_as_the_evaluator_says",
+    "core/clients/test_host_quota.py::test_ten_thousand_ids_of_one_host_refuse_no_client_elsewhere",
+    "presence/test_latest.py::test_ten_thousand_sensors_cost_what_the_module_says",
+    "presence/test_queue.py::test_a_hundred_thousand_sleepers_make_no_burst",
 )
 # Those that run longest begin, and the quick ones are last: where several processes share them out,
 # none waits long for another's last file. What is not named lies between.
@@ -110,7 +116,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _shuffle(items, seed)
     for item in items:
         path = item.path.relative_to(_HERE).as_posix()
-        if not path.startswith(MEASURED) or path in MEASURED_BY_OTHERS:
+        test = f"{path}::{getattr(item, 'originalname', None) or item.name}"
+        if not path.startswith(MEASURED) or not {path, test}.isdisjoint(MEASURED_BY_OTHERS):
             item.add_marker(pytest.mark.no_cover)
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S))
