@@ -248,6 +248,20 @@ def test_in_parts_what_makes_room_comes_first_and_by_itself() -> None:
     assert second.changes == [topic(BOB), message(position=12)]
 
 
+def test_a_part_of_what_makes_room_is_no_larger_than_it_may_be() -> None:
+    gone = [MessageDeleted(ANN, position) for position in range(11, 16)]
+    found = Pending(EVERYTHING)
+    found.add(message(position=15), 0.0)
+    found.committed(taken(found))
+    for change in gone:
+        found.add(change, 0.0)
+    parts = []
+    while (batch := found.take(2)) is not None:
+        parts.append(batch.changes)
+        found.committed(batch)
+    assert parts == [gone[:2], gone[2:4], gone[4:]]
+
+
 def test_in_parts_effects_wait_for_the_last() -> None:
     found = pending(*(topic(topic_id=number) for number in range(1, 6)))
     found.wait([ANSWER], 0.0)

@@ -31,7 +31,7 @@ from gateway.core.state_records import (
     WaitingDeleted,
 )
 from gateway.storage.state.errors import StateError
-from gateway.storage.state.store import DATABASE_FILE, StateStore
+from gateway.storage.state.store import DATABASE_FILE, StateStore, epoch_in_remains
 from tests.storage.state.examples import (
     ANN,
     BOB,
@@ -279,3 +279,17 @@ def test_two_may_close_it(store: StateStore) -> None:
     store.commit([session(), topic()])
     store.close()
     store.close()
+
+
+def test_remains_of_a_database_tell_its_epoch_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "remains"
+    assert epoch_in_remains(path) == 0, "there is none"
+    path.write_bytes(b"no database at all" * 100)
+    assert epoch_in_remains(path) == 0
+    path.unlink()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE meta (name TEXT, value)")
+    assert epoch_in_remains(path) == 0, "it has none"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO meta VALUES ('epoch', 7)")
+    assert epoch_in_remains(path) == 7
