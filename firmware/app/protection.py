@@ -6,6 +6,7 @@ and nothing else: a node that is not in step is asked, never turned away.
 """
 
 from ..mqttsn.protect import Protected
+from .given import COUNTERS_PATH
 from .link import FRAME_OCTETS
 from .log import ERROR
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from ..loader.files import Files
     from .log import Log
-
-COUNTERS_PATH = "/counters"
 
 
 def protected(transport: "Any", secrets: "dict[str, Any]", files: "Files", log: "Log") -> Protected:
