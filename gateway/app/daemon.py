@@ -91,6 +91,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
+# At a start: with a disk that takes longer, protected packets are dropped until it has them.
+COUNTERS_S_MAX = 1.0
 NOTHING_ASKED: Mapping[str, object] = {}
 
 
@@ -211,7 +213,9 @@ class _Parts:
         """Raises LinkError or AdminError with a sentence for the operator."""
         self.publisher.start(loop)
         if self.engine.protection is not None:
-            self._protect_when_saved(self.engine.protection)
+            await asyncio.wait(
+                [self._protect_when_saved(self.engine.protection)], timeout=COUNTERS_S_MAX
+            )
         self.links.open(loop)
         self.lag.start()
         if self.admin is not None:
@@ -322,11 +326,12 @@ class _Parts:
         self._protect_when_saved(self.engine.protection)
         log.info("protected packets are taken from now on")
 
-    def _protect_when_saved(self, protection: Protection) -> None:
+    def _protect_when_saved(self, protection: Protection) -> asyncio.Future[None]:
         """Once the counters are on the disk, or it refuses them. One that hangs is waited for."""
         protection.hold()
         self.saving = asyncio.ensure_future(self.committers.state.flush())
         self.saving.add_done_callback(lambda _: protection.release())
+        return self.saving
 
 
 def _by_broker(what: str, asked: Mapping[str, object] = NOTHING_ASKED) -> AuditEntry:
