@@ -147,7 +147,7 @@ def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path, number: signal.S
         time.sleep(0.001)
     command.send_signal(number)
     _, complaints = command.communicate(timeout=TIMEOUT_S)
-    assert command.returncode == 130
+    assert command.returncode == 130, complaints
     assert b"Traceback" not in complaints
     assert list(tmp_path.iterdir()) == []
 
