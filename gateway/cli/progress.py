@@ -14,12 +14,12 @@ LINES_S = 5.0
 
 
 class Progress:
-    """`text_for` describes what has been done."""
+    """`text_for` describes what has been done; before `quiet_s` (`QUIET_S`) nothing is said."""
 
-    def __init__(self, text_for: Callable[[int], str], *, quiet_s: float = QUIET_S) -> None:
+    def __init__(self, text_for: Callable[[int], str], *, quiet_s: float | None = None) -> None:
         self._text_for = text_for
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next_at = time.monotonic() + quiet_s
+        self._next_at = time.monotonic() + (QUIET_S if quiet_s is None else quiet_s)
         self._has_line = False
 
     def at(self, done: int) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.app.service import blocking_check
+from gateway.cli import progress
 
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = 200
@@ -65,12 +66,13 @@ def tidegate_here(
     """The same in this process, which is ten times as fast: where the process is not the point.
 
     An exception that would be a traceback is raised. What lasts for the life of a process, such as
-    a limit or a changed user, is not for this.
+    a limit or a changed user, is not for this. However slow the machine is, no progress is shown.
     """
     to_out, to_error = BytesIO(), BytesIO()
     out, error = (TextIOWrapper(to, "utf-8", newline="\n") for to in (to_out, to_error))
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(error):
         patch.chdir(folder)
+        patch.setattr(progress, "QUIET_S", TIMEOUT_S)
         wanted = environment_with(environment or {})
         for name in os.environ.keys() - wanted.keys():
             patch.delenv(name)
