@@ -9,6 +9,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 from random import Random
+from weakref import finalize
 
 import pytest
 
@@ -86,6 +87,7 @@ class Disk:
         self._budgets = budgets
         self._starts = 0
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        finalize(self, self._database.close)  # Python 3.13 warns of those that nothing closed
         self.flush_s_max = flush_s_max
         self.slow_until = 0.0
         self._hung_until = {JOURNAL: 0.0, STATE: 0.0}
