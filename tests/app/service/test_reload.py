@@ -207,6 +207,7 @@ certificate = "{word}"
 key = "{word}"
 ca = "{word}"
 crl = "{word}"
+allow_file = "{word}"
 allow = ["{word}"]
 [[binding]]
 identities = ["{word}"]

@@ -131,6 +131,7 @@ def test_new_files_are_for_new_handshakes_and_end_who_is_no_longer_allowed() -> 
         assert listening.shake_hands(client)
         assert listening.shake_hands(DtlsClient(certificate=well), ELSEWHERE)
         listening.link.use(certificate_contexts(files(("tank",))))
+        assert not listening.air.waits, "it is told at once"
         assert listening.link.session_count == 1
         listening.receive(HERE, client.sealed(b"still here"))
         assert listening.heard == [(HERE, b"still here")]
