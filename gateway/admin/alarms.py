@@ -93,6 +93,8 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
 def _of_configuration(numbers: Numbers) -> Iterator[Alarm]:
     if numbers.configuration_doubt is not None:
         yield AlarmName.CONFIGURATION_UNREADABLE, numbers.configuration_doubt
+    if numbers.restart_wanted is not None:
+        yield AlarmName.RESTART_WANTED, numbers.restart_wanted
 
 
 def _of_aside(numbers: Numbers) -> Iterator[Alarm]:

@@ -170,7 +170,7 @@ class Numbers:
     last minute, None before there are two looks. `said`: messages of the gateway's own, as presence
     is. `unmoved_s`: of each kind of standstill, how long the oldest that waits has not moved,
     within its bound or beyond it. `configuration_doubt`: which file of it cannot be read for a
-    reload. `slow_callbacks`: by name.
+    reload. `restart_wanted`: which keys wait for a restart. `slow_callbacks`: by name.
     """
 
     # fmt: off
@@ -352,6 +352,7 @@ class Numbers:
         default_factory=dict)
     configuration_doubt: str | None = number(
         lambda look: look.of.configuration_doubt(), default=None)
+    restart_wanted: str | None = number(lambda look: look.of.restart_wanted(), default=None)
     log: LogNumbers = number(lambda look: look.of.log(), default=LogNumbers())
     slow_callbacks: Mapping[str, int] = number(
         lambda look: look.of.slow_callbacks(),

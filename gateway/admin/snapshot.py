@@ -70,6 +70,7 @@ class Snapshot:
     standstills: Callable[[], tuple[Standstill, ...]] = tuple
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
     configuration_doubt: Callable[[], str | None] = lambda: None
+    restart_wanted: Callable[[], str | None] = lambda: None
     log: Callable[[], LogNumbers] = LogNumbers
     slow_callbacks: Callable[[], Mapping[str, int]] = dict
     throughput: Throughput = field(default_factory=Throughput)  # of the journal

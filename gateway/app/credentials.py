@@ -111,18 +111,23 @@ def dtls_files(settings: Settings) -> CertificateFiles | None:
     require_packages()
     if not any(udp.security == "dtls-cert" for udp in settings.listeners):
         return None
+    from gateway.transports.dtls.allow_list import LIST_BYTES_MAX, subjects_in
     from gateway.transports.dtls.openssl import certificate_contexts
     from gateway.transports.dtls.options import CertificateFiles
 
     dtls = settings.dtls
     if dtls.certificate is None or dtls.key is None or dtls.ca is None:
         return None  # credentials that are not handed over here; see `with_stored`
+    allow = dtls.allow
+    if dtls.allow_file is not None:
+        listed = _content("dtls.allow_file", dtls.allow_file, LIST_BYTES_MAX + 1)
+        allow += subjects_in(listed)
     files = CertificateFiles(
         certificate=_content("dtls.certificate", dtls.certificate),
         key=_content("dtls.key", dtls.key),
         ca=_content("dtls.ca", dtls.ca),
         crl=None if dtls.crl is None else _content("dtls.crl", dtls.crl),
-        allow=dtls.allow,
+        allow=allow,
     )
     certificate_contexts(files)
     return files
@@ -164,6 +169,7 @@ def with_stored(settings: Settings) -> Settings:
         key=_at_hand(dtls.key),
         ca=_at_hand(dtls.ca),
         crl=_at_hand(dtls.crl),
+        allow_file=_at_hand(dtls.allow_file),
     )
     return replace(settings, upstream=upstream, admin=admin, security=security, dtls=dtls)
 
@@ -216,9 +222,9 @@ def _password(key: str, path: Path | None) -> bytes | None:
     return None if path is None else _content(key, path).rstrip(b"\r\n")
 
 
-def _content(key: str, path: Path) -> bytes:
+def _content(key: str, path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
     try:
-        return read_regular(path, FILE_BYTES_MAX)
+        return read_regular(path, bytes_max)
     except OSError as error:
         raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
 

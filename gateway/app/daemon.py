@@ -445,7 +445,7 @@ def _build(
         lambda: publisher.numbers(),
         watch,
         memory,
-        in_force.doubt,
+        in_force,
     )
     sampler = _sampler(settings, engine)
     admin = None
@@ -529,7 +529,7 @@ def _snapshot(
     notices: Callable[[], PresenceNumbers],
     watch: Watch,
     memory: MemoryWatch,
-    configuration_doubt: Callable[[], str | None],
+    in_force: CurrentConfiguration,
 ) -> Snapshot:
     upstream = settings.upstream
     return Snapshot(
@@ -549,7 +549,8 @@ def _snapshot(
         notices=notices,
         standstills=lambda: watch.found,
         unmoved_s=lambda: watch.unmoved_s,
-        configuration_doubt=configuration_doubt,
+        configuration_doubt=in_force.doubt,
+        restart_wanted=in_force.restart_wanted,
         log=log_numbers,
         slow_callbacks=lambda: shell.slow.counts,
         groups=links.multicast,

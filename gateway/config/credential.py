@@ -28,6 +28,7 @@ FILE_KEYS = (
     "dtls.key",
     "dtls.ca",
     "dtls.crl",
+    "dtls.allow_file",
 )
 PREFIX = "credential:"
 NAME = re.compile(r"[A-Za-z0-9_.@-]{1,100}")

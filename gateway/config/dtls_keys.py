@@ -30,6 +30,9 @@ DTLS = Table("dtls", "DTLS 1.2, for [[udp]] with security as dtls-psk or dtls-ce
         "Subjects of certificates that may come in: the common name, or without one the first "
         "alternative name; * stands for any text", "all that ca vouches for",
         example='["greenhouse-*"]', at_once=True),
+    Key("allow_file", CredentialPath(), "File of further subjects as in allow, one a line; lines "
+        "that begin with # do not count", example='"/etc/tidegate/sensors.txt"', needs="ca",
+        at_once=True),
     Key("key_hook", Text(1, HOOK_CHARACTERS_MAX),
         "Where keys of dtls-psk are asked for that are not known here: a URL, which gets "
         "?identity=NAME, or a command, which gets NAME; it answers with the key in hexadecimal "

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 
+from gateway.config.credential import FILE_KEYS
 from gateway.config.files import FILE_BYTES_MAX
 from gateway.config.keys import LINES_MAX, LISTENERS_MAX, PREDEFINED_TOPICS, ROOT, TOPIC_FILTERS_MAX
 from gateway.config.problems import PROBLEMS_MAX
@@ -21,7 +22,8 @@ source.
 
 The file is read at the start and at a [reload](service.md#systemd-integration) (SIGHUP).
 Below, each key says whether a new value takes effect at a reload or needs a restart. New values of
-`[upstream]` take effect at a reload unless `url` or `client_id` changes as well.
+`[upstream]` take effect at a reload unless `url` or `client_id` changes as well. Files of
+passwords, certificates, keys and subjects are looked at every 10 s, and read again at a reload.
 
 ## Which value wins
 
@@ -121,7 +123,8 @@ def _key(name: str, key: Key, default: str) -> Iterator[str]:
     yield ""
     yield f"- Type: {key.kind.name}{limits}"
     yield f"- Default: {default}{why}"
-    yield f"- New value takes effect: {'at a reload' if key.at_once else 'at a restart'}"
+    content = "; what is in the file within 10 s" if name in FILE_KEYS else ""
+    yield f"- New value takes effect: {'at a reload' if key.at_once else 'at a restart'}{content}"
     yield ""
 
 

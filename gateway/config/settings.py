@@ -224,6 +224,7 @@ class DtlsSettings:
     ca: Path | None = None
     crl: Path | None = None
     allow: tuple[str, ...] = ()
+    allow_file: Path | None = None
     key_hook: str | None = None
     sessions_max: int = 500
     handshakes_max: int = 100

@@ -52,3 +52,4 @@ class AlarmName(Enum):
     LOG_NOT_READ = "log_not_read"
     DRAIN_PAUSED = "drain_paused"
     PERMIT_OPEN = "permit_open"
+    RESTART_WANTED = "restart_wanted"

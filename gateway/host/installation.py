@@ -25,6 +25,9 @@ _EXTRA = re.compile(r"(?:\s+and)?\s*\(?extra == ['\"]([a-z]+)['\"]\)?")
 _PIPX_HOMES = (Path.home() / ".local/share/pipx", Path.home() / ".local/pipx")
 IMAGE_MARK = ".tidegate-image"  # in the environment that Containerfile makes
 DEBIAN_PLACE = Path("/usr/lib/tidegate")  # .ci/deb/launcher
+BESIDE_DEBIAN_PLACE = Path("/usr/local/lib/tidegate")  # .ci/deb/launcher
+# What Debian has of an extra, in each release for which there is a package of ours.
+_DEBIAN_PACKAGES = {"security": "python3-cryptography"}
 # Where the service may look, which is below no home (docs/service.md).
 FOR_ALL = Path("/opt/tidegate")
 BIN_FOR_ALL = Path("/usr/local/bin")
@@ -87,6 +90,10 @@ class Installation:
                 return f"make -C {place} setup && {_joined(f'{place}/.venv/bin/{NAME}', *then)}"
             case Way.IMAGE:
                 return self._in_an_image(packages)
+            case Way.DEBIAN if extra in _DEBIAN_PACKAGES:
+                return f"sudo apt-get install -y {_DEBIAN_PACKAGES[extra]}"
+            case Way.DEBIAN if not then:
+                return _beside_the_package(packages)
             case _ if not self._is_environment:
                 return _in_an_environment(self.place, packages, *then)
             case _:
@@ -147,6 +154,16 @@ def is_in_a_home(path: Path) -> bool:
     """Or leads there."""
     homes = {Path("/home"), Path("/root"), Path("/run/user"), Path.home()} - {Path("/")}
     return any(each.is_relative_to(home) for each in (path, path.resolve()) for home in homes)
+
+
+def _beside_the_package(packages: str) -> str:
+    """Where the service looks as well, and no other program: those of Debian are too old for DTLS
+    in its older releases. Again after an upgrade to another Python.
+    """
+    return (
+        "sudo apt-get install -y python3-pip && sudo python3 -m pip install --upgrade "
+        f"--target {BESIDE_DEBIAN_PLACE} {packages}"
+    )
 
 
 def _in_an_environment(place: Path, packages: str, *then: str) -> str:

@@ -50,6 +50,12 @@ def test_values_that_a_limit_keeps_from_home_assistant_are_an_alarm() -> None:
     assert "more than 64 values: raise the limit" in told
 
 
+def test_keys_that_wait_for_a_restart_are_an_alarm_with_the_command() -> None:
+    wanted = "1 changed keys wait for a restart (udp.0.security): sudo systemctl restart tidegate"
+    ((name, told),) = named_alarms(replace(QUIET, restart_wanted=wanted), news())
+    assert (name, told) == (AlarmName.RESTART_WANTED, wanted)
+
+
 def test_a_good_day_has_no_alarms() -> None:
     told = news()
     told.record(Dropped(Reason.MALFORMED))

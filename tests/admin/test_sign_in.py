@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -165,6 +166,48 @@ def test_many_at_once_do_not_pass_the_limit() -> None:
     answers = [str(one) for one in asyncio.run(story())]
     assert sum("not the password" in one for one in answers) <= ATTEMPTS_MAX
     assert sum("wait 60 s" in one for one in answers) >= 40 - ATTEMPTS_MAX - WAITING_MAX
+
+
+def test_a_password_that_was_not_verified_as_too_many_waited_is_no_wrong_one() -> None:
+    users = {name: User(Role.OPERATOR, hashed("one")) for name in ("anna", "bert")}
+    who = SignIn(Accounts(users), Clock())
+
+    async def story() -> None:
+        others = [
+            asyncio.create_task(who.begin("bert", "guess", f"10.0.1.{n}"))
+            for n in range(WAITING_MAX)
+        ]
+        await asyncio.sleep(0)
+        for _ in range(2 * ATTEMPTS_OF_USER_MAX):
+            with pytest.raises(SignInError, match="too many sign in at once"):
+                await who.begin("anna", "one", HERE)
+        answers = await asyncio.gather(*others, return_exceptions=True)
+        assert {str(each) for each in answers} == {"that is not the password"}
+        assert (await who.begin("anna", "one", HERE)).user == "anna"
+
+    asyncio.run(story())
+
+
+def test_a_password_that_a_busy_machine_did_not_verify_is_no_wrong_one() -> None:
+    who = SignIn(Accounts({"anna": User(Role.OPERATOR, hashed("one"))}), Clock())
+    goes_on = threading.Event()
+
+    async def story() -> None:
+        hangs = asyncio.create_task(who._thread.run(goes_on.wait, 60.0))
+        await asyncio.sleep(0)
+        for _ in range(2 * ATTEMPTS_OF_ALL_MAX):
+            with pytest.raises(SignInError, match="too busy to verify") as caught:
+                await who.begin("anna", "one", HERE)
+            assert caught.value.wait_s < WINDOW_S
+        goes_on.set()
+        await hangs
+        for _ in range(ATTEMPTS_MAX):
+            with pytest.raises(SignInError, match="not the password"):
+                await who.begin("anna", "two", HERE)
+        with pytest.raises(SignInError, match="too many wrong passwords"):
+            await who.begin("anna", "one", HERE)
+
+    asyncio.run(story())
 
 
 def test_one_user_is_guarded_from_all_addresses_and_not_locked_out_of_his_own() -> None:

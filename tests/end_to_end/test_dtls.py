@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -148,6 +149,19 @@ def conversation(peer: SClient) -> None:
     peer.ask(framed(0x16, b"s-client"), b"\x02\x17")
 
 
+def certified(
+    port: int, name: str, made: Certificates, own: Path
+) -> tuple[BlockingClient, DtlsSocket]:
+    """Connected, by a certificate."""
+    key = serialization.load_pem_private_key(made.key(own).read_bytes(), None)
+    shown = x509.load_pem_x509_certificate(own.read_bytes()), key
+    found = BlockingClient(port, name, retry_s=0.5, timeout_s=30)
+    secure = DtlsSocket(DtlsClient(certificate=shown), found.socket)  # type: ignore[arg-type]
+    found.socket = secure  # type: ignore[assignment]
+    found.does(found.connecting())
+    return found, secure
+
+
 @needs_openssl
 @pytest.mark.parametrize(
     "suite",
@@ -201,17 +215,10 @@ def test_files_that_change_are_taken_without_a_signal_and_sessions_go_on(
         f'[dtls]\ncertificate = "{shown}"\nkey = "{made.key(shown)}"\nca = "{made.authority}"\n'
         f'[admin]\nlisten = "127.0.0.1:{page}"\n'
     )
-    own = (
-        x509.load_pem_x509_certificate(made.client.read_bytes()),
-        serialization.load_pem_private_key(made.key(made.client).read_bytes(), None),
-    )
 
     def connected(name: str) -> tuple[BlockingClient, str]:
         """With the subject of the certificate that the gateway shows."""
-        found = BlockingClient(port, name, retry_s=0.5, timeout_s=30)
-        secure = DtlsSocket(DtlsClient(certificate=own), found.socket)  # type: ignore[arg-type]
-        found.socket = secure  # type: ignore[assignment]
-        found.does(found.connecting())
+        found, secure = certified(port, name, made, made.client)
         subject = secure.client.connection.get_peer_certificate()
         assert subject is not None
         return found, str(subject.get_subject().CN)
@@ -243,3 +250,43 @@ def test_files_that_change_are_taken_without_a_signal_and_sessions_go_on(
         while "dtls.certificate" in alarms():
             assert time.monotonic() < until
             time.sleep(0.5)
+
+
+def test_who_is_listed_no_more_loses_the_session_by_the_file_and_by_a_reload(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    made = Certificates(tmp_path)
+    port, listed = free_udp_port(), tmp_path / "sensors.txt"
+    listed.write_text("# in the garden\nclient\nwell\nuntil-the-reload\n")
+    config = (
+        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
+        f'[dtls]\ncertificate = "{made.server}"\nkey = "{made.key(made.server)}"\n'
+        f'ca = "{made.authority}"\nallow = ["no-other"]\nallow_file = "{listed}"\n'
+    )
+    with GatewayProcess(tmp_path, broker.url, config) as running:
+        running.wait_until_connected()
+        goes_on, _ = certified(port, "a", made, made.client)
+        topic = goes_on.does(goes_on.registering("a"))
+        first, second = (
+            certified(port, name, made, made.signed(name, f"subjectAltName=DNS:{name}"))
+            for name in ("well", "until-the-reload")
+        )
+        time.sleep(FILES_EVERY_S)  # what is there is looked at before it is another one
+        listed.write_text("client\nuntil-the-reload\n")
+        must_end(first[1])
+        listed.write_text("")
+        running.wait_for_log("dtls.allow_file holds no subject", timeout_s=30)
+        goes_on.does(goes_on.publishing(topic, b"same session", qos=1))
+        second[0].does(second[0].registering("b"))
+        listed.write_text("client\n")
+        os.kill(running.pid, signal.SIGHUP)
+        must_end(second[1])
+        goes_on.does(goes_on.publishing(topic, b"still", qos=1))
+        for each in (goes_on, first[0], second[0]):
+            each.socket.close()
+
+
+def must_end(secure: DtlsSocket) -> None:
+    secure.settimeout(30.0)
+    with pytest.raises(ConnectionResetError):
+        secure.recv(1)

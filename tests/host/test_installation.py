@@ -112,6 +112,19 @@ def test_beside_the_debian_package_an_environment_is_made() -> None:
     assert debian.adding_program("esptool") == "sudo apt-get install -y esptool"
 
 
+def test_what_the_service_of_the_debian_package_needs_goes_where_it_looks() -> None:
+    debian = Installation(
+        Path("/usr"), Path("/usr"), installation.DEBIAN_PLACE, Path("/usr/bin/python3")
+    )
+    assert debian.adding("security") == "sudo apt-get install -y python3-cryptography"
+    assert debian.adding("dtls") == (
+        "sudo apt-get install -y python3-pip && sudo python3 -m pip install --upgrade "
+        "--target /usr/local/lib/tidegate 'aiomqtt>=2.5,<3' 'rich>=13.9'"
+    )
+    launcher = (Path(__file__).parents[2] / ".ci/deb/launcher").read_text(encoding="utf-8")
+    assert str(installation.BESIDE_DEBIAN_PLACE) in launcher
+
+
 def test_a_clone_that_the_system_s_python_runs_is_set_up(tmp_path: Path) -> None:
     here = Installation(Path("/usr"), Path("/usr"), clone(tmp_path), Path("/usr/bin/python3"))
     assert here.adding("demo", "demo") == (

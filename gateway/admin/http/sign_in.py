@@ -4,8 +4,9 @@
   admin.password_file, compared by digest in constant time. None is kept.
 - After ATTEMPTS_MAX wrong passwords in WINDOW_S from one address, ATTEMPTS_OF_USER_MAX for one user
   or ATTEMPTS_OF_ALL_MAX in all, passwords are not looked at until the window is over. An attempt
-  counts before it is verified, so that many at once do not pass. An address from which this user
-  has signed in before has only the first limit: else anyone could keep a user out.
+  counts before it is verified, so that many at once do not pass, and no more if the gateway was too
+  busy to verify it: who asked has learnt nothing by it. An address from which this user has signed
+  in before has only the first limit: else anyone could keep a user out.
 - A session is a random cookie, valid for SESSION_S after it was used last and for SESSION_S_MAX in
   all, or until the gateway stops or the user's password or role is another one. Only its digest is
   kept. Of more than SESSIONS_MAX the one that was used the longest ago ends. Signing in ends the
@@ -24,7 +25,7 @@ import enum
 import hmac
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -64,6 +65,10 @@ class SignInError(Exception):
     def __init__(self, message: str, wait_s: float = 0.0) -> None:
         super().__init__(message)
         self.wait_s = wait_s
+
+
+class _UnverifiedError(SignInError):
+    """Nothing was said of the password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +156,14 @@ class SignIn:
         failures = ((self._of_host, host), (self._of_user, user), (self._of_all, ""))
         for each, key in failures:
             each.add(key, now)
-        if not await self._is_right(user, password):
+        try:
+            is_right = await self._is_right(user, password)
+        except _UnverifiedError:
+            _take_back(failures, now)
+            raise
+        if not is_right:
             raise SignInError("that is not the password")
-        for each, key in failures:
-            each.take_back(key, now)
+        _take_back(failures, now)
         self._of_host.forget(host)
         self._known.pop((user, host), None)
         self._known[(user, host)] = None
@@ -201,7 +210,7 @@ class SignIn:
         return session
 
     async def _is_right(self, user: str, password: str) -> bool:
-        """Raises SignInError when too many are to be verified."""
+        """Raises _UnverifiedError when the machine, or those who sign in, are too busy for it."""
         account = self.accounts.users.get(user)
         secret = None if account is None else account.secret
         if isinstance(secret, bytes):
@@ -211,7 +220,7 @@ class SignIn:
         ):
             return False  # the one user of all gateways has no secret name
         if self._waiting >= WAITING_MAX:
-            raise SignInError("too many sign in at once: try it again", 1.0)
+            raise _UnverifiedError("too many sign in at once: try it again", 1.0)
         self._waiting += 1
         try:
             async with self._lock:
@@ -219,7 +228,7 @@ class SignIn:
                     lambda: is_password(password, secret), VERIFY_S_MAX
                 )
         except (BusyError, OverdueError, NoThreadError):
-            raise SignInError("this machine is too busy to verify a password", 1.0) from None
+            raise _UnverifiedError("this machine is too busy to verify a password", 1.0) from None
         finally:
             self._waiting -= 1
         # Meanwhile the user may be another one, or none.
@@ -262,6 +271,11 @@ class Failures:
         if times is None or len(times) < self._attempts_max:
             return 0.0
         return max(0.0, times[0] + WINDOW_S - now)
+
+
+def _take_back(failures: Iterable[tuple[Failures, str]], now: float) -> None:
+    for each, key in failures:
+        each.take_back(key, now)
 
 
 def _shortened(key: str) -> str:

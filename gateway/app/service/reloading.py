@@ -41,6 +41,7 @@ FILES_EVERY_S = 10.0  # certificates are renewed once a day or less
 READ_S_MAX = 10.0
 # Keys that are named one by one; a file that was turned upside down is not read from a log.
 CHANGES_SHOWN_MAX = 20
+KEYS_SHOWN_MAX = 3  # of those that need a restart, by name
 BY_COMMAND = Origin("a command from the broker")
 
 
@@ -53,6 +54,9 @@ class CurrentConfiguration:
     reader: SideThread = field(default_factory=lambda: SideThread("reload"), compare=False)
     # With a certificate, a key or a password that is another one and cannot be used.
     file_problem: str | None = field(default=None, compare=False)
+    # Keys with other values that the last reload could not take, and the command that does.
+    waits_for_restart: tuple[str, ...] = field(default=(), compare=False)
+    how_to_restart: str = field(default="", compare=False)
 
     def set_log_level(self, level: Level) -> CurrentConfiguration:
         """Until the configuration is read again. Returns what was in force."""
@@ -76,6 +80,19 @@ class CurrentConfiguration:
         named = named_files(settings).values()
         usual = [] if self.credentials.keys is None else [settings.keys_file]
         return list(dict.fromkeys([*named, *usual]))
+
+    def waiting(self) -> str | None:
+        """Which keys wait for a restart; None without any."""
+        later = self.waits_for_restart
+        if not later:
+            return None
+        named = ", ".join(later[:KEYS_SHOWN_MAX]) + (", ..." if len(later) > KEYS_SHOWN_MAX else "")
+        return f"{len(later)} changed keys wait for a restart ({named})"
+
+    def restart_wanted(self) -> str | None:
+        """For the alarms: the same, and the command."""
+        waiting = self.waiting()
+        return waiting and f"{waiting}: {self.how_to_restart}"
 
     def doubt(self) -> str | None:
         """For health: which file of the configuration does not answer, or cannot be used as it is
@@ -118,7 +135,6 @@ class Reloading:
     now: Callable[[], float]
     begins: Callable[[], None]
     ends: Callable[[], None]
-    waits_for_restart: tuple[str, ...] = field(init=False, default=())  # keys
     _is_requested: bool = field(init=False, default=False)
     _task: asyncio.Task[None] | None = field(init=False, default=None)
     _next_at: float = field(init=False, default=float("-inf"))
@@ -261,7 +277,8 @@ class Reloading:
                 log.info("reload: in force now: %s", change)
         if len(found) > CHANGES_SHOWN_MAX:
             log.warning("reload: and %d more keys", len(found) - CHANGES_SHOWN_MAX)
-        self.waits_for_restart = tuple(dotted(change.path) for change in later)
+        self.in_force.waits_for_restart = tuple(dotted(change.path) for change in later)
+        self.in_force.how_to_restart = read.how_to_restart
         if not found:
             log.info("reload: no key has another value")
         elif later:

@@ -18,7 +18,6 @@ from gateway.config import Configuration
 
 log = logging.getLogger("tidegate")
 
-KEYS_SHOWN_MAX = 3  # of those that need a restart, by name
 STATUS_EVERY_S = 5.0
 
 
@@ -99,8 +98,5 @@ class Supervision:
 
     def _status(self) -> str:
         """First what a reload could not do, as systemd's line has an end."""
-        later = self._reloading.waits_for_restart
-        if not later:
-            return self.status()
-        named = ", ".join(later[:KEYS_SHOWN_MAX]) + (", ..." if len(later) > KEYS_SHOWN_MAX else "")
-        return f"{len(later)} changed keys wait for a restart ({named}); {self.status()}"
+        waiting = self.in_force.waiting()
+        return self.status() if waiting is None else f"{waiting}; {self.status()}"

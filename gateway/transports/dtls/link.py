@@ -199,6 +199,7 @@ class DtlsLink:
                 self._end(session, NOT_ALLOWED)
             elif certificate is not None and contexts.is_revoked(certificate):
                 self._end(session, "revoked")
+        self.udp.flush()
 
     def keys_changed(self) -> None:
         """Sessions of devices whose keys are gone end."""
@@ -209,6 +210,7 @@ class DtlsLink:
         for session in list(self._sessions.values()):
             if not self._keys().of_name(session.identity.partition(":")[2]):
                 self._end(session, NOT_ALLOWED)
+        self.udp.flush()
 
     def look(self) -> None:
         """For the daemon, each second: sessions that nothing needs any more end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -9,7 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -21,6 +24,7 @@ from gateway.frames import Connack, Connect, Regack, Register, ReturnCode, decod
 from gateway.host.supervisor import how_to
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from hil.rig.ports import free_port, free_udp_port
 from tests.app.service.systemd_socket import SystemdSocket
 from tests.cli.tidegate import environment_with
 
@@ -76,6 +80,35 @@ def test_each_changed_key_is_named_with_its_place_and_when_it_counts(tmp_path: P
         answer_to_connect(gateway.port, b"well", trailing=b"!")
         gateway.wait_for_log("DEBUG .*trailing")
         assert gateway.stop() == 0
+
+
+def test_what_a_listener_asks_for_waits_for_a_restart_and_an_alarm_says_so(tmp_path: Path) -> None:
+    page = free_port(socket.SOCK_STREAM)
+    listener = f'[[udp]]\nlisten = "127.0.0.1:{free_udp_port()}"\n'
+    gateway = GatewayProcess(tmp_path, NOWHERE, f'{listener}[admin]\nlisten = "127.0.0.1:{page}"\n')
+
+    def alarms() -> dict[str, str]:
+        with urlopen(f"http://127.0.0.1:{page}/api/status", timeout=10) as answer:
+            body = json.load(answer)
+        return dict(zip(body["alarm_names"], body["alarms"], strict=True))
+
+    with gateway:
+        answer_to_connect(gateway.port, b"well")
+        edit(gateway, listener, f'{listener}security = "protected"\n')
+        hang_up(gateway)
+        gateway.wait_for_log(r'reload: needs a restart: udp\.0\.security = "protected", was ')
+        until = time.monotonic() + 30
+        while "restart_wanted" not in alarms():
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        said = alarms()["restart_wanted"]
+        assert said == f"1 changed keys wait for a restart (udp.0.security): {how_to('restart')}"
+        edit(gateway, 'security = "protected"\n', "")
+        hang_up(gateway)
+        gateway.wait_for_log("reload: no key has another value", timeout_s=30)
+        while "restart_wanted" in alarms():
+            assert time.monotonic() < until
+            time.sleep(0.2)
 
 
 def test_a_wrong_file_changes_nothing_and_its_place_is_said(tmp_path: Path) -> None:
@@ -207,6 +240,7 @@ certificate = "{word}"
 key = "{word}"
 ca = "{word}"
 crl = "{word}"
+allow_file = "{word}"
 allow = ["{word}"]
 [[binding]]
 identities = ["{word}"]

@@ -85,8 +85,14 @@ def attack(part: int) -> None:
         bench.datagrams.clear()
         if number == 20:
             blocks = sys.getallocatedblocks()
-    assert sys.getallocatedblocks() - blocks < GROWTH_BLOCKS_MAX
-    assert sorted(took)[len(took) * 99 // 100] < ANSWERED_S_MAX
+    grown = sys.getallocatedblocks() - blocks
+    took.sort()
+    p99_s = took[len(took) * 99 // 100]
+    sys.stderr.write(
+        f"\npart {part}: 10,000 hostile, none taken; {grown} blocks more; p99 {p99_s * 1e3:.2f} ms"
+    )
+    assert grown < GROWTH_BLOCKS_MAX
+    assert p99_s < ANSWERED_S_MAX
     assert set(bench.engine.sessions) == set(names)
 
 

@@ -87,7 +87,7 @@ def test_the_names_are_those_of_the_configuration() -> None:
     every = {key: Path("/x") for key in ("password_file", "ca_file", "cert_file", "key_file")}
     settings = replace(Settings(), upstream=replace(upstream, **every))  # type: ignore[arg-type]
     page = {key: Path("/x") for key in ("password_file", "certificate", "key")}
-    dtls = {key: Path("/x") for key in ("certificate", "key", "ca", "crl")}
+    dtls = {key: Path("/x") for key in ("certificate", "key", "ca", "crl", "allow_file")}
     settings = replace(
         settings,
         admin=replace(settings.admin, **page),  # type: ignore[arg-type]

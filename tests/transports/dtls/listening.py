@@ -35,15 +35,17 @@ class Air:
     address_bytes: int = 8
     sent: list[tuple[bytes, bytes]] = field(default_factory=list)
     is_closed: bool = False
+    waits: bool = False  # for a flush
 
     def send(self, address: bytes, datagram: bytes) -> None:
         self.sent.append((address, datagram))
+        self.waits = True
 
     def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None:
         self.sent += datagrams
 
     def flush(self) -> None:
-        pass
+        self.waits = False
 
     def close(self) -> None:
         self.is_closed = True

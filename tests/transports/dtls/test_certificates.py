@@ -12,6 +12,7 @@ from cryptography.x509.oid import NameOID
 
 from gateway.transports.dtls.openssl import certificate_contexts, ends_at, subject_of
 from gateway.transports.dtls.options import CertificateFiles
+from gateway.transports.dtls.packages import require_packages
 from gateway.transports.errors import LinkError
 from tests.support.dtls_client import DtlsClient
 from tests.transports.dtls.listening import ELSEWHERE, HERE, Listening
@@ -131,6 +132,7 @@ def test_new_files_are_for_new_handshakes_and_end_who_is_no_longer_allowed() -> 
         assert listening.shake_hands(client)
         assert listening.shake_hands(DtlsClient(certificate=well), ELSEWHERE)
         listening.link.use(certificate_contexts(files(("tank",))))
+        assert not listening.air.waits, "it is told at once"
         assert listening.link.session_count == 1
         listening.receive(HERE, client.sealed(b"still here"))
         assert listening.heard == [(HERE, b"still here")]
@@ -177,3 +179,12 @@ def test_when_a_certificate_ends() -> None:
     assert found is not None
     assert found > NOW
     assert ends_at(b"") is None
+
+
+def test_a_binding_that_is_too_old_is_said_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require_packages()
+    monkeypatch.setattr("OpenSSL.__version__", "23.0.0")  # of Debian 12
+    with pytest.raises(LinkError, match=r"pyOpenSSL 23\.0\.0 is too old.*; install them with:  "):
+        require_packages()

@@ -213,6 +213,7 @@ async def test_a_key_that_is_revoked_ends_its_session() -> None:
     listening.known = keys(well=(OTHER_KEY,))
     listening.now += 10
     listening.link.look()
+    assert not listening.air.waits, "its device is told at once"
     assert listening.link.session_count == 1
     assert listening.link.counters.sessions_ended == {"not_allowed": 1}
 
