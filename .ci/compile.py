@@ -70,6 +70,7 @@ MODULES = {
     "app": ("shell",),
     "core": (
         "acceptor",
+        "addresses",
         "dispatch",
         "durability_gate",
         "effects",
@@ -111,6 +112,14 @@ MODULES = {
         "session",
         "stale",
         "subscriber",
+    ),
+    "core.protection": (
+        "channel",
+        "envelope",
+        "freshness",
+        "protection",
+        "replay_window",
+        "schemes",
     ),
     "core.session": (
         "dedup",

@@ -350,31 +350,35 @@ class Shell:
             address_bytes = link.address_bytes
             for address, _ in batch:
                 if len(address) != address_bytes:  # protected, or to a node behind a forwarder
-                    batch = [each for one in batch for each in self._on_the_air(one, address_bytes)]
+                    batch = self._on_the_air(batch, address_bytes)
                     break
             link.send_all(batch)
 
     def _on_the_air(
-        self, one: tuple[bytes, bytes], address_bytes: int
+        self, batch: list[tuple[bytes, bytes]], address_bytes: int
     ) -> list[tuple[bytes, bytes]]:
         """As it is on the link: protected first, and then in the encapsulation of a forwarder. What
         the link cannot have as an address was left by a former configuration; nothing is there.
         """
-        address, datagram = one
-        if len(address) != address_bytes and address.endswith(PROTECTED_MARK):
-            sealed = self._engine.sealed(address, datagram)
-            for change in self._engine.protection_changes():
-                self._state.save(change)
-            if sealed is None:
-                return []
-            address, datagram = sealed
-        if len(address) == address_bytes:
-            return [(address, datagram)]
-        behind = split(address, address_bytes)
-        if behind is None:
-            return []
-        forwarder, node_id = behind
-        return [(forwarder, encode(Forwarded(node_id, datagram)))]
+        engine = self._engine
+        engine.look_at_keys()
+        found: list[tuple[bytes, bytes]] = []
+        for address, datagram in batch:
+            if len(address) != address_bytes and address[-1:] == PROTECTED_MARK:
+                sealed = engine.sealed(address, datagram)
+                if sealed is None:
+                    continue
+                address, datagram = sealed
+            if len(address) != address_bytes:
+                behind = split(address, address_bytes)
+                if behind is None:
+                    continue
+                address, node_id = behind
+                datagram = encode(Forwarded(node_id, datagram))
+            found.append((address, datagram))
+        for change in engine.protection_changes():
+            self._state.save(change)
+        return found
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:

@@ -5,7 +5,7 @@ What is not for the session at its address, or not for it alone, is for the acce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.core.acceptor import Acceptor
@@ -19,6 +19,7 @@ from gateway.core.options import EngineOptions
 from gateway.core.session.session import Session
 from gateway.core.values import Peer
 from gateway.frames import (
+    ENVELOPE_KIND,
     Connack,
     Connect,
     Forwarded,
@@ -86,8 +87,8 @@ class Dispatcher:
         """One datagram; `session`: the one at its address. `is_opened`: it was in an envelope."""
         protection = self._protection
         if protection is not None and not is_opened:
-            if protection.is_envelope(datagram):
-                return self._receive_protected(protection, Peer(link, address), datagram, now)
+            if kind_of(datagram) == ENVELOPE_KIND:
+                return self._receive_protected(protection, link, address, datagram, now)
             if protection.refuses_plain(link, datagram):
                 return self._refuse_plain(datagram, Peer(link, address), now)
         if session is None and not self._acceptor.admission.may_connect(address, datagram, now):
@@ -133,27 +134,39 @@ class Dispatcher:
         return self._acceptor.receive(frame, peer, session, now)
 
     def _receive_protected(
-        self, protection: Protection, peer: Peer, datagram: bytes, now: float
-    ) -> list[Output]:
+        self, protection: Protection, link: int, address: bytes, datagram: bytes, now: float
+    ) -> Sequence[Output]:
         """What is in an envelope, as if it had come from an address of its own."""
         if protection.is_held:
-            return [Dropped(Reason.STATE_NOT_SAVED, None, "counters of packets", peer)]
-        link = peer.link
+            why = "counters of packets"
+            return [Dropped(Reason.STATE_NOT_SAVED, None, why, Peer(link, address))]
         members = self._clients.on_link(link)
-        received = protection.open(peer.address, datagram, members, now)
+        opened = protection.open_next(address, datagram, members)
+        if opened is not None:
+            return self._dispatch_opened(link, opened, members, now)
+        received = protection.open(address, datagram, members, now)
         outputs: list[Output] = [Save(each) for each in protection.take_changes()]
         protected = Peer(link, received.address)
         if received.dropped is not None:
             outputs.append(Dropped(received.dropped, None, received.detail, protected))
         if received.reply:
-            outputs.append(SendDatagram(peer, received.reply))
+            outputs.append(SendDatagram(Peer(link, address), received.reply))
         if not received.packet:
             return outputs
-        datagrams, effects = self.admitted(link, [(received.address, received.packet)], now)
-        outputs += effects
+        opened = (received.address, received.packet)
+        return [*outputs, *self._dispatch_opened(link, opened, members, now)]
+
+    def _dispatch_opened(
+        self, link: int, opened: tuple[bytes, bytes], members: Mapping[bytes, Session], now: float
+    ) -> Sequence[Output]:
+        """A packet that was in an envelope, with the address of its peer."""
+        address, packet = opened
+        if self._rate_limit is None:
+            return self.dispatch(link, address, packet, members.get(address), now, True)
+        datagrams, effects = self.admitted(link, [opened], now)
+        outputs: list[Output] = [*effects]
         for address, packet in datagrams:
-            session = members.get(address)
-            outputs += self.dispatch(link, address, packet, session, now, is_opened=True)
+            outputs += self.dispatch(link, address, packet, members.get(address), now, True)
         return outputs
 
     def _refuse_plain(self, datagram: bytes, peer: Peer, now: float) -> list[Output]:

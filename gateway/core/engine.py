@@ -246,6 +246,7 @@ class Engine:
         the caller's own, of one length for each link, which come back in `Send`.
         """
         dispatcher = self._dispatcher
+        self.look_at_keys()
         datagrams, effects = dispatcher.admitted(link, datagrams, now)
         at_link = self.client_table.on_link(link)
         for address, datagram in datagrams:
@@ -316,6 +317,11 @@ class Engine:
     def sensors_closed(self, now: float) -> list[Effect]:
         """Nothing is received from sensors any more: what they might have acknowledged is saved."""
         return self._apply(self.downlink.save_late(), now)
+
+    def look_at_keys(self) -> None:
+        """Once before `sealed`, for all that is to be sent at once."""
+        if self.protection is not None:
+            self.protection.look_at_keys()
 
     def sealed(self, address: bytes, datagram: bytes) -> tuple[bytes, bytes] | None:
         """For the address of a protected peer: where to send it, and in its envelope. None where

@@ -1,6 +1,13 @@
 """Bytes to frames and back: the layout of MQTT-SN 1.2, nothing of what it means."""
 
-from gateway.frames.codec import Frame, decode, encode, has_trailing_octets, kind_of
+from gateway.frames.codec import (
+    ENVELOPE_KIND,
+    Frame,
+    decode,
+    encode,
+    has_trailing_octets,
+    kind_of,
+)
 from gateway.frames.fields import MalformedFrame, MessageId, ReturnCode, TopicId, TopicIdType
 from gateway.frames.forwarder import Forwarded
 from gateway.frames.messages import (
@@ -34,6 +41,7 @@ from gateway.frames.messages import (
 )
 
 __all__ = [
+    "ENVELOPE_KIND",
     "Advertise",
     "Connack",
     "Connect",

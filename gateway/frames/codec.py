@@ -52,6 +52,7 @@ Frame = (
     | Forwarded
 )
 
+ENVELOPE_KIND = 0xFF  # reserved in 1.2: what protects packets has it (core/protection/envelope.py)
 _LONG_HEAD_OCTETS = 4
 
 _Reader = Callable[[bytes, int, int], Frame]
@@ -100,8 +101,10 @@ def has_trailing_octets(datagram: bytes) -> bool:
 
 def kind_of(datagram: bytes) -> int | None:
     """Its message type, whatever else may be wrong with it; None where it is too short for one."""
-    place = _LONG_HEAD_OCTETS - 1 if datagram[:1] == b"\x01" else 1
-    return datagram[place] if len(datagram) > place else None
+    size = len(datagram)
+    if size > 1 and datagram[0] != 0x01:
+        return datagram[1]
+    return datagram[_LONG_HEAD_OCTETS - 1] if size >= _LONG_HEAD_OCTETS else None
 
 
 def _bounds(datagram: bytes) -> tuple[int, int]:

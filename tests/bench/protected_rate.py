@@ -2,8 +2,8 @@
 
 One gateway, CLIENTS of each kind, which publish at QoS 1 in turns. What counts is the CPU time of
 the gateway's process for a message and its PUBACK: the rate that a processor could serve is the
-inverse of it. Envelopes are made before the clock runs. Said is the median of the rounds, and of
-their ratios.
+inverse of it. Envelopes are made before the clock runs. Said is the best of the rounds, and the
+median of their ratios: of a kind to the plain one of the same round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hil.rig.mosquitto import Mosquitto
 from hil.rig.scripted_client import BlockingClient
 from tests.bench.dtls_cost import CLIENTS, publish_all, say
 
-ROUNDS = 12
+ROUNDS = 20
 SCHEMES = {"plain": None, "hmac-sha256, 64 bits": HMAC_SHA256, "aes-ccm-64": AES_CCM_64}
 
 
@@ -96,7 +96,7 @@ def main() -> int:
             for kind, cost in costs.items():
                 shares = [plain / one for plain, one in zip(costs["plain"], cost, strict=True)]
                 rate = f"{median(shares) * 100:.0f} % of the plain rate"
-                say(f"{kind}: {median(cost) * 1e6:.1f} us of CPU a message at QoS 1, {rate}")
+                say(f"{kind}: {min(cost) * 1e6:.1f} us of CPU a message at QoS 1, {rate}")
             for every in clients.values():
                 for client in every:
                     client.socket.close()

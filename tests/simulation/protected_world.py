@@ -26,8 +26,8 @@ from firmware.mqttsn.cpython import Clock
 from gateway.core.access.device_keys import DeviceKey, DeviceKeys, sender_id_of
 from gateway.core.drop_reasons import Reason
 from gateway.core.protection.channel import QUESTIONS_PER_S_MAX
-from gateway.core.protection.envelope import parse
-from gateway.core.protection.protection import Protection, ProtectionOptions
+from gateway.core.protection.envelope import is_envelope, parse
+from gateway.core.protection.protection import Protection, ProtectionOptions, Received
 from gateway.core.state_records import Change, ProtectionDeleted, ProtectionRecord
 from tests.simulation.agenda import Agenda
 from tests.simulation.stream import nothing
@@ -180,9 +180,14 @@ class Gateway:
 
     def receive(self, address: bytes, datagram: bytes) -> None:
         now = self.world.agenda.now
-        if self.protection.is_held or not self.protection.is_envelope(datagram):
+        if self.protection.is_held or not is_envelope(datagram):
             return
-        received = self.protection.open(address, datagram, self.peers, now)
+        self.protection.look_at_keys()
+        opened = self.protection.open_next(address, datagram, self.peers)
+        if opened is not None:
+            received = Received(*opened)
+        else:
+            received = self.protection.open(address, datagram, self.peers, now)
         self._save(self.protection.take_changes())
         if received.reply:
             self.world.sent_down(self, address, received.reply)

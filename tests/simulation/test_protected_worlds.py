@@ -81,6 +81,7 @@ def gateway_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Protection, "hold", lambda _: None)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("patch", "promise"),
     [
@@ -96,6 +97,7 @@ def test_the_worlds_notice(patch: Patch, promise: str, monkeypatch: pytest.Monke
         run_many()
 
 
+@pytest.mark.plain
 def test_a_gateway_that_does_not_wait_for_its_disk_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -37,6 +37,7 @@ class ProtectedBench(Bench):
 
     def take(self, effects: list[Effect]) -> None:
         rest: list[Effect] = []
+        self.engine.look_at_keys()
         for effect in effects:
             if isinstance(effect, SendDatagram):
                 self.datagrams.append((effect.peer.address, effect.datagram))

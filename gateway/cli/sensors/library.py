@@ -16,14 +16,22 @@ except ModuleNotFoundError:
 __all__ = ["Engine", "protected_transport"]
 
 
-def protected_transport(inner: Any, sender_id: bytes, key: bytes, epoch: int, size: int) -> Any:
-    """With HMAC-SHA256, without a memory that outlasts it. `size`: bytes of the largest packet."""
+def protected_transport(
+    inner: Any, sender_id: bytes, key: bytes, epoch: int, size: int, scheme: int
+) -> Any:
+    """Without a memory that outlasts it. `size`: bytes of the largest packet. `scheme`: its number.
+    Raises ImportError for AES-CCM where the package cryptography is missing.
+    """
+    if scheme:
+        from gateway.cli.sensors.cryptolib import install
+
+        install()
     try:  # of sensors with keys alone
         from firmware.mqttsn.protect import Protected
     except ModuleNotFoundError:
         from gateway.flashing.nodes.firmware.mqttsn.protect import Protected  # type: ignore
 
-    return Protected(inner, sender_id, key, b"", _forget, epoch=epoch, size=size)
+    return Protected(inner, sender_id, key, b"", _forget, epoch=epoch, size=size, scheme=scheme)
 
 
 def _forget(_counters: bytes) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from gateway.cli.sensors.library import protected_transport
 from gateway.core.access.device_keys import DeviceKey
+from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
 
+SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
 HEARD_BYTES_MAX = 2048  # commands are short
 
 
@@ -16,12 +18,13 @@ class ProtectedPackets:
     gateways = 1  # of the transport inside, where nodes try one after the other
     index = 0
 
-    def __init__(self, key: DeviceKey) -> None:
+    def __init__(self, key: DeviceKey, scheme: str) -> None:
+        """`scheme`: one of SCHEMES. Raises ImportError where its package is missing."""
         self._sent: list[bytes] = []
         self._heard: list[bytes] = []
         self._buffer = bytearray(HEARD_BYTES_MAX)
         self._transport = protected_transport(
-            self, key.sender_id, key.secret, key.epoch, HEARD_BYTES_MAX
+            self, key.sender_id, key.secret, key.epoch, HEARD_BYTES_MAX, SCHEMES[scheme]
         )
 
     def sealed(self, packet: bytes) -> list[bytes]:

@@ -38,8 +38,8 @@ sim/<id>/set, such as 30, is its new interval in seconds. --loss and --copies
 are percent of the datagrams in both directions; the same --seed makes the
 same dice.
 
-With --protect each packet is in an envelope (HMAC-SHA256), by the key that has
-the sensor's name in FILE. On the gateway's machine:
+With --protect each packet is in an envelope, by the key that has the sensor's
+name in FILE; with --scheme by AES-CCM, which hides what is in it as well. On the gateway's machine:
   (echo name; seq -f sim-%g 10) | tidegate keys import -
   tidegate keys export --output FILE
 
@@ -48,7 +48,8 @@ far as it goes, and where that is not far enough the verb says what to do.
 
 Exit code 0: every sensor connected and every reading with QoS 1 or 2 was
 acknowledged. 1: not so. 2: sensors without a key in FILE. 69: no gateway
-answers, or there are not enough files or ports. Ctrl-C ends it in order.
+answers, there are not enough files or ports, or AES-CCM needs a package.
+Ctrl-C ends it in order.
 """
 
 Number = Callable[[str], float]
@@ -99,6 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="protect what they send and hear by their keys, as `tidegate keys export` writes them",
     )
+    add(
+        "--scheme",
+        choices=("hmac-sha256", "aes-ccm-64", "aes-ccm-128"),
+        default=plan.scheme,
+        help=f"of --protect (default: {plan.scheme})",
+    )
     add("--json", action="store_true", help="print only a summary, as JSON")
 
 
@@ -109,13 +116,17 @@ def run(arguments: argparse.Namespace) -> int:
     plan = Plan(**{name: getattr(arguments, name) for name in Plan.__dataclass_fields__})
     keys: dict[str, DeviceKey] = {}
     if plan.protect is not None:
-        from gateway.cli.simulate.keys import NoKeyError, keys_of  # seldom wanted
+        from gateway.cli.simulate.keys import NoKeyError, keys_of, missing_package
 
         try:
             keys = keys_of(plan.protect, plan.names())
         except NoKeyError as error:
             print_error(f"tidegate simulate: {error}")
             return ExitCode.USAGE
+        problem = missing_package(plan.scheme)
+        if problem is not None:
+            print_error(f"tidegate simulate: {problem}")
+            return ExitCode.UNAVAILABLE
     fleet = Fleet(plan, keys)
     try:
         seconds = _perform(fleet)

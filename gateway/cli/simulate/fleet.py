@@ -160,7 +160,7 @@ class Fleet:
         )
         protected = None
         if self.keys:
-            protected = ProtectedPackets(self.keys[sensor.name])
+            protected = ProtectedPackets(self.keys[sensor.name], plan.scheme)
         link = SensorLink(sensor, self.tally.on_event, self.air, protected)
         try:
             await link.open(host, plan.gateway[1])

@@ -1,17 +1,22 @@
-"""Keys of simulated sensors, from a file that `tidegate keys export` has written."""
+"""Keys of simulated sensors, from a file that `tidegate keys export` has written; and what the
+scheme needs.
+"""
 
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.cli.keys.private import PrivateError, private_text
 from gateway.cli.keys.table import new_keys
 from gateway.core.access.device_keys import DeviceKey, DeviceKeys
+from gateway.host.installation import Installation
 from gateway.storage.keys.errors import KeyRefusedError
 from gateway.storage.keys.records import KeyRecords
 
 MISSING_SHOWN_MAX = 3
+PACKAGE = "cryptography"
 
 
 class NoKeyError(Exception):
@@ -38,3 +43,13 @@ def keys_of(file: Path, names: list[str]) -> dict[str, DeviceKey]:
             "then `tidegate keys export`"
         )
     return {name: known.of_name(name)[0] for name in names}
+
+
+def missing_package(scheme: str) -> str | None:
+    """A sentence for the user where what the scheme needs is not installed."""
+    if scheme == "hmac-sha256" or find_spec(PACKAGE) is not None:
+        return None
+    return (
+        f"{scheme} needs the package {PACKAGE}; install it with:  "
+        f"{Installation.this().adding('security')}"
+    )

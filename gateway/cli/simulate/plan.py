@@ -29,6 +29,7 @@ class Plan:
     name: str = "sim"
     keep_sessions: bool = False
     protect: Path | None = None  # a file of their keys
+    scheme: str = "hmac-sha256"  # of what they send then
 
     def names(self) -> list[str]:
         """Of the sensors, in their order."""

@@ -30,11 +30,15 @@ from dataclasses import dataclass
 from enum import Enum
 from hmac import compare_digest
 
+from gateway.core.addresses import PROTECTED_MARK
 from gateway.core.protection import freshness
 from gateway.core.protection.envelope import (
     HMAC_SHA256,
+    LONG_LENGTH,
     RANDOM_BYTES,
+    SHORT_HEAD_BYTES,
     Envelope,
+    fields_in,
     fields_of,
     with_length,
 )
@@ -47,6 +51,7 @@ from gateway.core.protection.schemes import (
     HmacSha256,
     scheme_of,
 )
+from gateway.frames import Forwarded
 
 NO_SERIES = 0
 SERIES_MAX = 0xFFFF
@@ -116,9 +121,11 @@ class Channel:
         in which to send; a gateway sends as its device did last.
         """
         self.secret = secret
+        self.sender_id = sender_id
+        self.peer_tail = sender_id + PROTECTED_MARK  # of the address of a protected peer
+        self.epoch = epoch
         self.has_changed = False
-        self._sender_id = sender_id
-        self._epoch = epoch
+        self.heard = b""  # fields (envelope.py) of the envelope that was fresh last
         self._random = random
         self._run = random(RANDOM_BYTES)
         self._is_device = is_device
@@ -129,9 +136,12 @@ class Channel:
             scheme, tag_bytes = memory.scheme, memory.tag_bytes
         self._sent_by = (scheme, tag_bytes)
         self._fields = b""  # of the head, in this series and scheme; made when it is needed
+        self._before_counter = b""  # the same, and the length
+        self._content_bytes = 0  # for which that length is
         self._sends: HmacSha256 | AesCcm | None = None
         self._opens: HmacSha256 | AesCcm | None = None
         self._opens_by = (scheme, 0)  # none has a tag of this length
+        self._opened_heard: HmacSha256 | AesCcm | None = None
         self._schemes: dict[tuple[bytes, int, int], HmacSha256 | AesCcm] = {}
         memory = memory or Memory()
         self._series = memory.series
@@ -154,7 +164,7 @@ class Channel:
             self._begin_series(NO_SERIES)
 
     def __repr__(self) -> str:
-        return f"Channel({self._sender_id.hex()}, {self._epoch})"
+        return f"Channel({self.sender_id.hex()}, {self.epoch})"
 
     # Memory
 
@@ -199,17 +209,25 @@ class Channel:
 
     def _seal(self, content: bytes) -> bytes:
         counter = self._take_counter()
+        if not self._fields or len(content) != self._content_bytes:
+            self._begin_head(len(content))
+        head = self._before_counter + counter.to_bytes(_COUNTER_BYTES, "big")
+        sends = self._sends
+        assert sends is not None
+        return head + sends.seal(head, content)
+
+    def _begin_head(self, content_bytes: int) -> None:
+        """What is the same for all packets of this length: most have one of a few."""
         scheme, tag_bytes = self._sent_by
         if not self._fields:
-            material = self._epoch.to_bytes(2, "big") + self._series.to_bytes(2, "big")
+            material = self.epoch.to_bytes(2, "big") + self._series.to_bytes(2, "big")
             self._fields = fields_of(
-                scheme, tag_bytes, self._sender_id, self._run, material, _COUNTER_BYTES
+                scheme, tag_bytes, self.sender_id, self._run, material, _COUNTER_BYTES
             )
             self._sends = self._scheme(self._sending, scheme, tag_bytes)
-        fields = self._fields + counter.to_bytes(_COUNTER_BYTES, "big")
-        before = with_length(fields, len(content) + tag_bytes)
-        assert self._sends is not None
-        return before + self._sends.seal(before, content)
+        behind = _COUNTER_BYTES + content_bytes + tag_bytes
+        self._before_counter = with_length(self._fields, behind)
+        self._content_bytes = content_bytes
 
     def _take_counter(self) -> int:
         if self._next > COUNTER_MAX:
@@ -232,6 +250,30 @@ class Channel:
         self.has_changed = True
 
     # Receiving
+
+    def open_next(self, datagram: bytes) -> bytes | None:
+        """What is in an envelope with a short length whose fields are those of `heard`. None, and
+        nothing was done, where anything is not as it nearly always is: `open` says what it is then.
+        """
+        opens, window = self._opened_heard, self._window
+        if opens is None or len(datagram) <= SHORT_HEAD_BYTES + opens.tag_bytes:
+            return None
+        counter = (
+            datagram[SHORT_HEAD_BYTES - 4] << 24
+            | datagram[SHORT_HEAD_BYTES - 3] << 16
+            | datagram[SHORT_HEAD_BYTES - 2] << 8
+            | datagram[SHORT_HEAD_BYTES - 1]
+        )
+        ahead = counter - window.highest
+        if ahead <= 0 or ahead > self._ahead_max or counter > self._bound - AHEAD_MAX:
+            return None
+        content = opens.open(datagram[:SHORT_HEAD_BYTES], datagram[SHORT_HEAD_BYTES:])
+        if content is None or len(content) < 2:
+            return None
+        if content[0] <= LONG_LENGTH or content[1] >= Forwarded.KIND:
+            return None  # a question, an answer, a long packet, or an encapsulation
+        window.commit(counter)
+        return content
 
     def open(self, envelope: Envelope, now: float) -> Opened:
         """Of this sender and key epoch, with a material and a counter of 4 bytes each. `now` in
@@ -258,6 +300,7 @@ class Channel:
         if by != before and not self._is_device:
             self._sent_by, self._fields = by, b""
         if age is Age.NEW:
+            self.heard, self._opened_heard = fields_in(envelope.head), self._opens
             self.has_changed |= by != before
             reply = b""
             if talk is not None:
@@ -348,6 +391,6 @@ class Channel:
         found = self._schemes.get(key)
         if found is None:
             found = self._schemes[key] = scheme_of(
-                scheme, tag_bytes, self.secret, direction, self._epoch, self._sender_id
+                scheme, tag_bytes, self.secret, direction, self.epoch, self.sender_id
             )
         return found

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.core.addresses import SENDER_ID_BYTES
-from gateway.frames import MalformedFrame, kind_of
+from gateway.frames import ENVELOPE_KIND, MalformedFrame, kind_of
 
-KIND = 0xFF
 RANDOM_BYTES = 4
 HMAC_SHA256 = 0x00
 AES_CCM_64 = 0x40  # with a key of 128 bits
@@ -32,12 +31,17 @@ _AUTHENTICATION_ONLY = 0x40  # schemes below this one do not encrypt, and may ha
 _NOMINAL_CODE = 1
 _TRUNCATED_CODE_MIN = 4
 _TRUNCATED_UNIT_BYTES = 2
-_LONG_LENGTH = 0x01
+LONG_LENGTH = 0x01
 _SHORT_MAX = 255
 _LONG_MAX = 0xFFFF
 #: All around the packet with a material and a counter of 4 bytes each, the tag left out.
 HEAD_BYTES_MAX = 3 + 3 + SENDER_ID_BYTES + RANDOM_BYTES + 4 + 4
 TAG_BYTES_MAX = 32
+# Of an envelope with a material and a counter of 4 bytes each, and a length of one byte: all before
+# the packet, where the fields are, and where among them the sender is.
+SHORT_HEAD_BYTES = 24
+FIELDS_AT, FIELDS_END = 1, 20
+SENDER_AT, SENDER_END = 4, 12
 
 
 @dataclass(slots=True)
@@ -56,13 +60,13 @@ class Envelope:
 
 def is_envelope(datagram: bytes) -> bool:
     """Whether its type says so; all else may be wrong with it."""
-    return kind_of(datagram) == KIND
+    return kind_of(datagram) == ENVELOPE_KIND
 
 
 def parse(datagram: bytes) -> Envelope:
     """Of what `is_envelope`. Raises MalformedFrame, and nothing else."""
     size = len(datagram)
-    at = 4 if datagram[0] == _LONG_LENGTH else 2
+    at = 4 if datagram[0] == LONG_LENGTH else 2
     declared = datagram[0] if at == 2 else datagram[1] << 8 | datagram[2]
     if declared != size:
         raise MalformedFrame(f"envelope declares {declared} bytes, the datagram has {size}")
@@ -120,7 +124,12 @@ def fields_of(
     """A head without its length and counter: the same for all packets of a series."""
     flags = _tag_code(tag_bytes, scheme) << 4
     flags |= _MATERIAL_BYTES.index(len(material)) << 2 | _COUNTER_BYTES.index(counter_bytes)
-    return bytes((KIND, flags, scheme)) + sender_id + random + material
+    return bytes((ENVELOPE_KIND, flags, scheme)) + sender_id + random + material
+
+
+def fields_in(head: bytes) -> bytes:
+    """The fields of a head with a material and a counter of 4 bytes each."""
+    return head[-4 - (FIELDS_END - FIELDS_AT) : -4]
 
 
 def with_length(fields: bytes, behind: int) -> bytes:
@@ -131,7 +140,7 @@ def with_length(fields: bytes, behind: int) -> bytes:
     size += 2
     if size > _LONG_MAX:
         raise ValueError(f"an envelope has at most {_LONG_MAX} bytes")
-    return bytes((_LONG_LENGTH, size >> 8, size & 0xFF)) + fields
+    return bytes((LONG_LENGTH, size >> 8, size & 0xFF)) + fields
 
 
 def _tag_bytes(code: int, scheme: int) -> int:

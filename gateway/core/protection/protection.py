@@ -18,24 +18,27 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from gateway.core.access.device_keys import DeviceKey, DeviceKeys
-from gateway.core.addresses import protected_address, unprotected
+from gateway.core.addresses import PROTECTED_TAIL_BYTES, protected_address, unprotected
 from gateway.core.clients.token_bucket import TokenBucket
 from gateway.core.drop_reasons import Reason
 from gateway.core.protection.channel import Channel, Memory, Random, Verdict
 from gateway.core.protection.envelope import (
     AES_CCM_64,
     AES_CCM_128,
+    FIELDS_AT,
+    FIELDS_END,
     HMAC_SHA256,
-    KIND,
+    SENDER_AT,
+    SENDER_END,
+    SHORT_HEAD_BYTES,
     Envelope,
-    is_envelope,
     parse,
 )
 from gateway.core.state_records import Change, ProtectionDeleted, ProtectionRecord
-from gateway.frames import Forwarded, MalformedFrame, SearchGw, kind_of
+from gateway.frames import ENVELOPE_KIND, Forwarded, MalformedFrame, SearchGw, kind_of
 
 SCHEMES = frozenset({HMAC_SHA256, AES_CCM_64, AES_CCM_128})
-_ENCAPSULATIONS = (KIND, Forwarded.KIND)
+_ENCAPSULATIONS = (ENVELOPE_KIND, Forwarded.KIND)
 _VERDICTS = {
     Verdict.FORGED: Reason.FORGED,
     Verdict.REPLAYED: Reason.REPLAYED,
@@ -87,7 +90,7 @@ class Protection:
         self._keys = DeviceKeys()
         self._channels: dict[tuple[bytes, int], Channel] = {}
         self._memories: dict[tuple[bytes, int], Memory] = {}  # of the former run
-        self._epochs: dict[bytes, int] = {}  # in which a sender was heard last
+        self._latest: dict[bytes, Channel] = {}  # in which a sender was heard last
         self._changes: list[ProtectionDeleted] = []
         self._changed: dict[tuple[bytes, int], Channel] = {}
         self._forged = TokenBucket(forged_per_s_max, forged_at_once_max)
@@ -120,13 +123,13 @@ class Protection:
                 each.scheme,
                 each.tag_bytes,
             )
-        for sender_id, epoch in list(self._memories):
-            found = next((one for one in self._known(sender_id) if one.epoch == epoch), None)
-            if found is not None:
-                channel = self._channel(found)
-                channel.reserve()
-                self._note_change(sender_id, epoch, channel)
-                self._epochs[sender_id] = max(epoch, self._epochs.get(sender_id, 0))
+        self._use(self._options.keys())
+        for sender_id, epoch in sorted(self._memories, key=lambda each: each[1]):
+            channel = self._channel_of(sender_id, epoch)
+            assert channel is not None, "memories without a key were dropped"
+            channel.reserve()
+            self._note_change(sender_id, epoch, channel)
+            self._latest[sender_id] = channel
         return changes + self.take_changes()
 
     def at_end(self) -> list[Change]:
@@ -137,20 +140,46 @@ class Protection:
             if channel.memory() != Memory()
         ]
 
-    # From sensors
+    def look_at_keys(self) -> None:
+        """Others may be valid now. Before `open_next`, `open` and `seal`, once for all that comes
+        or goes at once.
+        """
+        keys = self._options.keys()
+        if keys is not self._keys:
+            self._use(keys)
 
-    def is_envelope(self, datagram: bytes) -> bool:
-        return is_envelope(datagram)
+    # From sensors
 
     def refuses_plain(self, link: int, datagram: bytes) -> bool:
         if not self._options.is_required(link):
             return False
         return kind_of(datagram) not in (Forwarded.KIND, SearchGw.KIND)
 
+    def open_next(
+        self, address: bytes, datagram: bytes, members: Collection[bytes]
+    ) -> tuple[bytes, bytes] | None:
+        """The peer and its packet, where an envelope of a client is the next one after what it sent
+        last, as nearly all are: with nothing to answer, and nothing to be saved. None, and nothing
+        was done, for all others: `open` does the same, and all else.
+        """
+        size = len(datagram)
+        if size <= SHORT_HEAD_BYTES or datagram[0] != size:
+            return None
+        channel = self._latest.get(datagram[SENDER_AT:SENDER_END])
+        if channel is None or channel.heard != datagram[FIELDS_AT:FIELDS_END]:
+            return None
+        peer = address + channel.peer_tail
+        if peer not in members:
+            return None
+        packet = channel.open_next(datagram)
+        return None if packet is None else (peer, packet)
+
     def open(
         self, address: bytes, datagram: bytes, members: Collection[bytes], now: float
     ) -> Received:
-        """`datagram`: what `is_envelope`. `members`: addresses on its link that clients have."""
+        """`datagram`: of the type of an envelope. `members`: addresses on its link that clients
+        have.
+        """
         try:
             envelope = parse(datagram)
         except MalformedFrame as error:
@@ -182,7 +211,7 @@ class Protection:
             detail = f"sender {sender_id.hex()}: {error}"
             return Received(peer, dropped=Reason.MALFORMED, detail=detail)
         if opened.verdict is Verdict.FRESH:
-            self._epochs[sender_id] = epoch
+            self._latest[sender_id] = channel
             return Received(peer, packet, opened.reply)
         if opened.verdict is Verdict.FORGED and not is_member:
             self._forged.take(now)
@@ -198,21 +227,19 @@ class Protection:
         """
         if self.is_held:
             return None
-        address, sender_id = unprotected(peer, 0)
-        epoch = self._epochs.get(sender_id, -1)
-        channel = self._channel_of(sender_id, epoch)
+        sender_id = peer[-PROTECTED_TAIL_BYTES:-1]
+        channel = self._latest.get(sender_id)
         if channel is None:
-            keys = self._known(sender_id)
-            if not keys:
+            known = self._keys.of_sender(sender_id)
+            if not known:
                 return None
-            epoch = keys[0].epoch
-            channel = self._channel(keys[0])
+            channel = self._channel(known[0])
         if channel.scheme not in self._options.schemes:
             return None
         sealed = channel.seal(datagram)
         if channel.has_changed:
-            self._note_change(sender_id, epoch, channel)
-        return address, sealed
+            self._note_change(sender_id, channel.epoch, channel)
+        return peer[:-PROTECTED_TAIL_BYTES], sealed
 
     # For the state
 
@@ -241,12 +268,6 @@ class Protection:
             return "without a material and a counter of 4 bytes each"
         return ""
 
-    def _known(self, sender_id: bytes) -> tuple[DeviceKey, ...]:
-        keys = self._options.keys()
-        if keys is not self._keys:
-            self._use(keys)
-        return keys.of_sender(sender_id)
-
     def _use(self, keys: DeviceKeys) -> None:
         """Other keys than before: what was of a key that is no more is forgotten."""
         self._keys = keys
@@ -258,18 +279,15 @@ class Protection:
             self._channels.pop((sender_id, epoch), None)
             self._memories.pop((sender_id, epoch), None)
             self._changed.pop((sender_id, epoch), None)
-            self._epochs.pop(sender_id, None)
+            self._latest.pop(sender_id, None)
             self._changes.append(ProtectionDeleted(sender_id, epoch))
 
     def _channel_of(self, sender_id: bytes, epoch: int) -> Channel | None:
         """None where there is no such key."""
-        keys = self._options.keys()
-        if keys is not self._keys:
-            self._use(keys)
         found = self._channels.get((sender_id, epoch))
         if found is not None:
             return found
-        for key in keys.of_sender(sender_id):
+        for key in self._keys.of_sender(sender_id):
             if key.epoch == epoch:
                 return self._channel(key)
         return None

@@ -39,7 +39,7 @@ class HmacSha256:
         key = key.ljust(_BLOCK_BYTES, b"\0")
         self._inside = sha256(key.translate(_INSIDE))
         self._outside = sha256(key.translate(_OUTSIDE))
-        self._tag_bytes = tag_bytes
+        self.tag_bytes = tag_bytes
 
     def __repr__(self) -> str:
         return "HmacSha256"
@@ -48,7 +48,7 @@ class HmacSha256:
         return packet + self._tag(head + packet)
 
     def open(self, head: bytes, sealed: bytes) -> bytes | None:
-        size = len(sealed) - self._tag_bytes
+        size = len(sealed) - self.tag_bytes
         packet = sealed[:size]
         return packet if hmac.compare_digest(self._tag(head + packet), sealed[size:]) else None
 
@@ -57,7 +57,7 @@ class HmacSha256:
         inside.update(message)
         outside = self._outside.copy()
         outside.update(inside.digest())
-        return outside.digest()[: self._tag_bytes]
+        return outside.digest()[: self.tag_bytes]
 
 
 def load_package() -> None:
@@ -73,6 +73,7 @@ class AesCcm:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESCCM
 
+        self.tag_bytes = tag_bytes
         self._cipher: AESCCM = AESCCM(key, tag_length=tag_bytes)
         self._invalid_tag: type[Exception] = InvalidTag
 

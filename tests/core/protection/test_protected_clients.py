@@ -173,6 +173,18 @@ def test_what_cannot_be_is_dropped_with_a_reason_and_takes_no_memory() -> None:
     assert len(protection._channels) == 1
 
 
+def test_too_many_packets_of_a_second_are_dropped_as_plain_ones_are() -> None:
+    admission = AdmissionOptions(packets_per_s_max=5)
+    bench = ProtectedBench("tank", engine={"admission": admission})
+    tank = joined(bench, "tank")
+    bench.told(Dropped)
+    bench.at += 10
+    assert [len(tank.say(Pingreq())) for _ in range(8)] == [1] * 5 + [0] * 3
+    assert reasons(bench) == [Reason.TOO_MANY_PACKETS] * 3
+    bench.at += 10
+    assert tank.say(Pingreq()) == [Pingresp()]
+
+
 def attacked(count: int) -> None:
     dice = Random(3)
     admission = AdmissionOptions(connects_per_s_max=100, connects_at_once_max=200)
