@@ -108,6 +108,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 	@if [[ $${TIDEGATE_COMPILED:-} != no ]]; then $(BIN)/python .ci/compile.py --if-needed || true; fi
 	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs --json build/bench/json)
 
+soak: export TIDEGATE_STARTS = cold
 soak: setup ## the long tests, and bare machines: some hours
 	@$(if $(ARGS),,$(BIN)/python -m tests.home_assistant.installing || [[ $$? == 69 ]]) # its tests are skipped then
 	@$(BIN)/python -m pytest -m soak $(ARGS)

@@ -28,6 +28,7 @@ from gateway.app.service import blocking_check
 from gateway.host import compiled
 from hil.rig.small_disk import NoSmallDiskError
 from tests.support.own_network import NoNetworkError
+from tests.support.warm import starts
 
 # The same examples each time: whoever changes one thing shall not be told of another. New ones are
 # looked for by `make soak`, many of them.
@@ -61,6 +62,27 @@ MEASURED_BY_OTHERS = (
     "core/clients/test_host_quota.py::test_ten_thousand_ids_of_one_host_refuse_no_client_elsewhere",
     "presence/test_latest.py::test_ten_thousand_sensors_cost_what_the_module_says",
     "presence/test_queue.py::test_a_hundred_thousand_sleepers_make_no_burst",
+)
+# What looks at the memory of a gateway, at its command line in /proc, or at its very first moments:
+# each of its processes begins with exec (tests/support/warm).
+COLD = (
+    "app/service/test_hanging_configuration.py",
+    "app/service/test_no_core.py",
+    "app/test_memory.py",
+    "app/test_start_costs.py",
+    "cli/test_doctor.py",
+    "cli/test_doctor_hosts.py",
+    "cli/test_main.py",
+    "end_to_end/test_canaries.py",
+    "end_to_end/test_connect_flood.py",
+    "end_to_end/test_dtls_flood.py",
+    "end_to_end/test_little_memory.py",
+    "end_to_end/test_many_ids.py",
+    "end_to_end/test_mutated_conversations.py",
+    "end_to_end/test_process_pause.py",
+    "end_to_end/test_robustness.py",
+    "home_assistant/",
+    "host/",
 )
 # Those that run longest begin, and the quick ones are last: where several processes share them out,
 # none waits long for another's last file. What is not named lies between.
@@ -99,6 +121,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if _IS_COMPILED and (_form := compiled.use(os.environ)) is not compiled.Form.COMPILED:
     raise pytest.UsageError(_form.value)
 
+starts.install()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the files, and the tests of each, in an order drawn from this number"
@@ -136,6 +160,12 @@ def _shuffle(items: list[pytest.Item], seed: int) -> None:
     turns = {path: dice.random() for path in dict.fromkeys(item.path for item in items)}
     drawn = [(turns[item.path], dice.random(), item) for item in items]
     items[:] = [item for _, _, item in sorted(drawn, key=lambda each: each[:2])]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    starts.starts.is_cold = item.path.relative_to(_HERE).as_posix().startswith(COLD)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

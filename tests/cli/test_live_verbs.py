@@ -33,6 +33,7 @@ from gateway.frames import (
 from hil.rig.gateway import GatewayProcess
 from hil.rig.ports import free_port
 from tests.cli.tidegate import tidegate
+from tests.support.waiting import POLL_INTERVAL_S
 
 NOBODY = "mqtt://127.0.0.1:1"
 DEADLINE_S = 20.0
@@ -80,6 +81,7 @@ def until(gateway: GatewayProcess, client_id: str, **wanted: object) -> Any:
         client = client_of(gateway, client_id)
         if all(client[name] == value for name, value in wanted.items()):
             return client
+        time.sleep(POLL_INTERVAL_S)
     raise AssertionError(f"{client_id} is not {wanted} but {client}")
 
 
