@@ -15,7 +15,7 @@ import pytest
 from gateway.__main__ import main
 from gateway.cli.doctor.syncs import measure, summary
 from tests.cli.test_init import nobody_in_particular
-from tests.cli.tidegate import TIMEOUT_S, environment_with, tidegate
+from tests.cli.tidegate import REPOSITORY, TIMEOUT_S, environment_with, tidegate
 
 IN_MEMORY = Path("/dev/shm")
 
@@ -150,6 +150,45 @@ def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path, number: signal.S
     assert command.returncode == 130, complaints
     assert b"Traceback" not in complaints
     assert list(tmp_path.iterdir()) == []
+
+
+IN_THE_FORK = """
+import os, signal, sys, time
+from gateway.cli.doctor.apart import apart
+hook = {hook!r}
+os.register_at_fork(**{{hook: lambda: os.kill(os.getpid(), int(sys.argv[1]))}})
+try:
+    apart(lambda: time.sleep(600), 600)
+except KeyboardInterrupt:
+    print("interrupted")
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("hook", "said"),
+    [
+        ("before", "interrupted"),
+        ("after_in_parent", "interrupted"),
+        ("after_in_child", "PartFailedError"),
+    ],
+)
+def test_an_interrupt_while_it_forks_is_not_lost(
+    number: signal.Signals, hook: str, said: str
+) -> None:
+    """Python ignores what is raised by hooks of `fork`, and by handlers that run in them."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_FORK.format(hook=hook), str(int(number))],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT_S,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.stdout, done.stderr) == (f"{said}\n", "")
 
 
 def test_what_a_killed_one_left_is_removed_and_what_runs_is_let_alone(tmp_path: Path) -> None:

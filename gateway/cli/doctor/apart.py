@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TypeVar, cast
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 READ_BYTES = 1 << 16
 # After Ctrl-C or SIGTERM a part removes what it has written.
 END_S_MAX = 5.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class NoAnswerInTimeError(Exception):
@@ -50,12 +51,15 @@ def apart(work: Callable[[], T], time_limit_s: float) -> T:
 def _pickled(work: Callable[[], object], time_limit_s: float) -> bytes:
     sys.stdout.flush()
     reading, writing = os.pipe()
+    # Python ignores what a handler raises within `fork`, and the child would be unknown to `_end`.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _answer(work, writing)
+        _answer(work, writing, mask)
     os.close(writing)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         pickled = _read(reading, time.monotonic() + time_limit_s)
     except KeyboardInterrupt:
         _end(child)
@@ -69,11 +73,12 @@ def _pickled(work: Callable[[], object], time_limit_s: float) -> bytes:
     return pickled
 
 
-def _answer(work: Callable[[], object], writing: int) -> None:
+def _answer(work: Callable[[], object], writing: int, mask: Collection[int]) -> None:
     """In the child, which ends here."""
     _let_go_of_outputs()
     result, error = None, None
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         result = work()
     except KeyboardInterrupt:
         os._exit(1)
