@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.warm.template import ELSE, ORDER_BYTES_MAX, RUN, UNBUFFERED
 
@@ -22,7 +22,8 @@ REPOSITORY = Path(__file__).parents[3]
 MODULES = (["gateway"], ["tests.hil.patched_gateway"], ["firmware.image"])
 PR_SET_CHILD_SUBREAPER = 36
 # What an interpreter reads as it begins, or the C library: it is what it was for the template.
-NO_MATTER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", UNBUFFERED)
+NO_MATTER = ("PYTHON", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", UNBUFFERED)
+TEMPLATES_MAX = 4  # of 60 MB each
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "UV_")
 
 _cold_popen = subprocess.Popen
@@ -30,14 +31,20 @@ _executing = signature(_cold_popen._execute_child)  # type: ignore[attr-defined]
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class Key(NamedTuple):
+    """What a template is for; `environment` holds what was read as it began."""
+
+    kind: str
+    environment: tuple[tuple[str, str], ...]
+
+
 class Starts:
     """Of one process that runs tests."""
 
     def __init__(self) -> None:
         self.is_cold = False  # while a test runs that wants it so
-        self._templates: dict[tuple[str, str | None], socket.socket] = {}
+        self._templates: dict[Key, socket.socket] = {}
         self._processes: list[subprocess.Popen[bytes]] = []  # they end with this one
-        self._at_start = _read_at_start(os.environ)
         self._lock = threading.Lock()
 
     def is_served(self, command: list[str], given: Mapping[str, Any]) -> bool:
@@ -55,7 +62,7 @@ class Starts:
             and given["umask"] == -1
             and given["process_group"] == -1
             and given["shell"] is False
-            and _read_at_start(environment) == self._at_start
+            and self._has_room(_key(command, environment))
             and environment.get("PYTHONPATH") in (None, "", str(REPOSITORY))
         )
 
@@ -69,28 +76,28 @@ class Starts:
             "environment": environment,
             "has_session": bool(given["start_new_session"]),
         }
-        kind = RUN if command[3:4] == [RUN] else ELSE
         streams = [
             number if given[name] == -1 else given[name]
             for number, name in enumerate(("p2cread", "c2pwrite", "errwrite"))
         ]
         with self._lock:
-            template = self._template(kind, environment.get(FORM_VARIABLE))
+            template = self._template(_key(command, environment))
             return _ordered(template, json.dumps(order).encode(), streams)
 
-    def _template(self, kind: str, form: str | None) -> socket.socket:
-        if kind != RUN:
-            form = None
-        if (kind, form) not in self._templates:
-            self._templates[kind, form] = self._made(kind, form)
-        return self._templates[kind, form]
+    def _has_room(self, key: Key) -> bool:
+        return key in self._templates or len(self._templates) < TEMPLATES_MAX
 
-    def _made(self, kind: str, form: str | None) -> socket.socket:
+    def _template(self, key: Key) -> socket.socket:
+        if key not in self._templates:
+            self._templates[key] = self._made(key)
+        return self._templates[key]
+
+    def _made(self, key: Key) -> socket.socket:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {name: value for name, value in os.environ.items() if name != FORM_VARIABLE}
-        if form is not None:
-            environment[FORM_VARIABLE] = form
-        command = [sys.executable, "-m", "tests.support.warm.template", str(its.fileno()), kind]
+        environment = {name: value for name, value in os.environ.items() if not _is_key(name)}
+        environment |= dict(key.environment)
+        command = [sys.executable, "-m", "tests.support.warm.template"]
+        command += [str(its.fileno()), key.kind]
         with its:
             process = _cold_popen(
                 command,
@@ -134,12 +141,16 @@ def _ordered(template: socket.socket, order: bytes, streams: list[int]) -> int:
     return pid
 
 
-def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(READ_AT_START) and name not in NO_MATTER
-    }
+def _key(command: Sequence[str], environment: Mapping[str, str]) -> Key:
+    kind = RUN if command[3:4] == [RUN] else ELSE
+    found = {name: value for name, value in environment.items() if _is_key(name)}
+    if kind != RUN:
+        found.pop(FORM_VARIABLE, None)
+    return Key(kind, tuple(sorted(found.items())))
+
+
+def _is_key(name: str) -> bool:
+    return name == FORM_VARIABLE or (name.startswith(READ_AT_START) and name not in NO_MATTER)
 
 
 def _wait_until_ours(pid: int) -> None:

@@ -136,13 +136,20 @@ def _become(order: dict[str, object], streams: Sequence[int]) -> str:
 
 
 def _stream(number: int) -> io.TextIOWrapper:
-    """As the interpreter makes it: to be read, to be written, or written and seen at each line."""
+    """As the interpreter makes it: to be read, to be written, or written and seen at each line; in
+    the encoding of its first one.
+    """
+    first = (sys.__stdin__, sys.__stdout__, sys.__stderr__)[number]
+    assert first is not None
     raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
     buffer = io.BufferedReader(raw) if number == 0 else io.BufferedWriter(raw)
-    errors = "backslashreplace" if number == 2 else "strict"
-    by_line = number == 2 or raw.isatty()
-    at_once = bool(os.environ.get(UNBUFFERED)) and number != 0
-    return io.TextIOWrapper(buffer, "utf-8", errors, line_buffering=by_line, write_through=at_once)
+    return io.TextIOWrapper(
+        buffer,
+        first.encoding,
+        first.errors,
+        line_buffering=number == 2 or raw.isatty(),
+        write_through=bool(os.environ.get(UNBUFFERED)) and number != 0,
+    )
 
 
 if __name__ == "__main__":
