@@ -70,7 +70,7 @@ check: setup ## lint, format, words, layers and types, exactly as CI does
 	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
-test: setup ## all tests but the soak tests, a quarter of an hour; ARGS="-k name" for some
+test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for some
 	@bash .ci/browser.sh
 	@bash .ci/setup-types.sh
 	@bash .ci/setup-micropython.sh
