@@ -12,7 +12,6 @@ The machines that run these tests are shared, and a Raspberry Pi is twenty times
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import signal
@@ -146,14 +145,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.no_cover)
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S))
-
-
-def pytest_collection_finish() -> None:
-    """What was collected stays: half a million objects that the collector need not look at again
-    and again, a third of a second each time.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:
