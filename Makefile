@@ -112,7 +112,7 @@ soak: export TIDEGATE_STARTS = cold
 soak: setup ## the long tests, and bare machines: some hours
 	@$(if $(ARGS),,$(BIN)/python -m tests.home_assistant.installing || [[ $$? == 69 ]]) # its tests are skipped then
 	@$(BIN)/python -m pytest -m soak $(ARGS)
-	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
+	@$(if $(ARGS),,PYTHONMALLOC=debug $(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  $(SHARED_OUT) --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)

@@ -48,7 +48,7 @@ except ImportError as error:
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER.parent), str(FOLDER)]
 
-from for_mypyc import CompileError, prepared  # noqa: E402
+from for_mypyc import ACYCLIC, CompileError, prepared, without_trashcan  # noqa: E402
 
 from gateway.host.compiled import (  # noqa: E402
     LIST,
@@ -310,6 +310,7 @@ def compile_all(jobs: int, target: Target) -> int:
         paths = copied(sources, work)
         with chdir(work):
             extensions = translated(paths)
+            correct(extensions)
             build(extensions, jobs, target)
         put(work, extensions, sources, digests, target)
     return len(sources)
@@ -351,6 +352,17 @@ def translated(paths: list[str]) -> list[Any]:
             )
     except SystemExit as end:
         raise CompileError(f"mypyc refused the sources:\n{said.getvalue().strip()}") from end
+
+
+def correct(extensions: list[Any]) -> None:
+    """What mypyc has written, in the current folder. Raises CompileError for C of another form."""
+    count = 0
+    for source in {Path(source) for each in extensions for source in each.sources}:
+        code, found = without_trashcan(source.read_text())
+        source.write_text(code)
+        count += found
+    if count < len(ACYCLIC):
+        raise CompileError(f"{count} of {len(ACYCLIC)} classes without cycles were found in the C")
 
 
 def build(extensions: list[Any], jobs: int, target: Target) -> None:

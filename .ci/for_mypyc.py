@@ -5,6 +5,8 @@
 - Constants, which it would look up by name.
 - Classes that can be in no cycle.
 
+And C as the compiler is given it, with a fault of mypyc's corrected.
+
 What cannot be done is a `CompileError`, never a module that means something else.
 """
 
@@ -49,6 +51,9 @@ FUTURE_AND_MARK = (
     "from __future__ import annotations; from typing import TYPE_CHECKING, Final\n"
     "if TYPE_CHECKING: from mypy_extensions import mypyc_attr\n"
 )
+# In C: the function that lets go of an object, and what is in it.
+DEALLOC = re.compile(r"^static void\n\w+_dealloc\(.*\)\n\{\n(?:.*\n)*?\}\n", re.MULTILINE)
+TRASHCAN = re.compile(r"^ *CPy_TRASHCAN_.*\n", re.MULTILINE)
 CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]+|_?[a-z]\w*)( = |: )")
 # What @dataclass may be told as well, without another `__init__` following from it.
 WORDS = {"eq=False", "frozen=True", "slots=True", "unsafe_hash=True"}
@@ -162,6 +167,26 @@ def marked(text: str) -> str:
         return f"\n@mypyc_attr(acyclic=True)\n{found[1]}" if found[2] in ACYCLIC else found[0]
 
     return CLASS.sub(mark, text)
+
+
+def without_trashcan(code: str) -> tuple[str, int]:
+    """The same C, and of how many classes it was another one.
+
+    Objects that are let go of within each other, fifty deep, are put aside in a list that goes
+    through the collector's part of each. mypyc (2.4) does so with `ACYCLIC` ones as well, which
+    have no such part: what lies before them in memory was written to.
+    """
+    count = 0
+
+    def corrected(found: re.Match[str]) -> str:
+        nonlocal count
+        if "PyObject_GC_UnTrack(self);" in found[0]:
+            return found[0]
+        changed = TRASHCAN.sub("", found[0])
+        count += changed != found[0]
+        return changed
+
+    return DEALLOC.sub(corrected, code), count
 
 
 def with_constants(text: str) -> str:

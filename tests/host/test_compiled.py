@@ -237,6 +237,30 @@ def test_a_class_without_cycles_is_marked_in_the_line_before_it(preparing: Modul
     assert "mypyc_attr(" not in preparing.prepared(text.replace("Peer", "Other"))
 
 
+KNOWN_TO_THE_COLLECTOR = """\
+static void
+{name}_dealloc({name}Object *self)
+{{
+    PyObject_GC_UnTrack(self);
+    CPy_TRASHCAN_BEGIN(self, {name}_dealloc)
+    {name}_clear((PyObject *)self);
+    CPy_TRASHCAN_END(self)
+    done: ;
+}}
+"""
+
+
+def test_what_the_collector_does_not_know_is_let_go_of_at_once(preparing: ModuleType) -> None:
+    known = KNOWN_TO_THE_COLLECTOR.format(name="known")
+    unknown = KNOWN_TO_THE_COLLECTOR.format(name="unknown").replace(
+        "    PyObject_GC_UnTrack(self);\n", ""
+    )
+    code, count = preparing.without_trashcan(f"int a;\n{unknown}\n{known}\n{unknown}int b;\n")
+    at_once = "".join(line for line in unknown.splitlines(True) if "TRASHCAN" not in line)
+    assert code == f"int a;\n{at_once}\n{known}\n{at_once}int b;\n"
+    assert count == 2
+
+
 def test_constants_are_told_but_for_limits_types_and_what_may_be_none(
     preparing: ModuleType,
 ) -> None:
@@ -336,6 +360,29 @@ def test_the_daemon_says_what_runs(form: Form, tmp_path: Path) -> None:
             check=False,
         )
         assert f"({said})" in done.stderr.splitlines()[0]
+
+
+DEEP = """
+import os
+from gateway.host import compiled
+print(compiled.use(os.environ).name)
+from gateway.core.topic_trie import TopicTree
+for within in range(4):
+    tree = TopicTree()
+    for depth in range(1, 100):
+        for name in "ab":
+            tree.put("/".join([*["a"] * depth, name]), depth)
+    for _ in range(within):
+        tree = [tree]
+    del tree
+"""
+
+
+@pytest.mark.usefixtures("form")
+def test_topics_of_very_many_levels_are_let_go_of() -> None:
+    """With Python's allocator that looks whether memory was written to where it is nothing's."""
+    debugging = {compiled.VARIABLE: "yes", "PYTHONMALLOC": "debug"}
+    assert running(REPOSITORY, debugging, DEEP) == ["COMPILED"]
 
 
 @pytest.mark.usefixtures("form")
