@@ -9,13 +9,12 @@ from secrets import token_bytes
 
 from gateway.config.settings import ProtectionSettings, Settings
 from gateway.core.access.device_keys import DeviceKeys
-from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
+from gateway.core.protection.envelope import SCHEMES
 from gateway.core.protection.protection import ProtectionOptions
 from gateway.core.protection.schemes import NEEDS_PACKAGE, load_package
 from gateway.host.installation import Installation
 from gateway.transports.places import sender_of
 
-SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
 PACKAGE = "cryptography"
 
 

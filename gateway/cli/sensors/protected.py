@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from gateway.cli.sensors.library import protected_transport
 from gateway.core.access.device_keys import DeviceKey
-from gateway.core.protection.envelope import AES_CCM_64, AES_CCM_128, HMAC_SHA256
+from gateway.core.protection.envelope import SCHEMES
 
-SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
 HEARD_BYTES_MAX = 2048  # commands are short
 
 

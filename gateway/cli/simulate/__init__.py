@@ -24,6 +24,7 @@ from gateway.cli.simulate.plan import (
     SLEEP_S_MAX,
     Plan,
 )
+from gateway.config.settings import PROTECTION_SCHEMES
 
 if TYPE_CHECKING:
     from gateway.cli.simulate.fleet import Fleet
@@ -39,7 +40,8 @@ are percent of the datagrams in both directions; the same --seed makes the
 same dice.
 
 With --protect each packet is in an envelope, by the key that has the sensor's
-name in FILE; with --scheme by AES-CCM, which hides what is in it as well. On the gateway's machine:
+name in FILE; with --scheme by AES-CCM, which hides what is in it as well. The
+file is made on the gateway's machine:
   (echo name; seq -f sim-%g 10) | tidegate keys import -
   tidegate keys export --output FILE
 
@@ -102,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--scheme",
-        choices=("hmac-sha256", "aes-ccm-64", "aes-ccm-128"),
+        choices=PROTECTION_SCHEMES,
         default=plan.scheme,
         help=f"of --protect (default: {plan.scheme})",
     )

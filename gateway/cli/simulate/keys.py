@@ -5,18 +5,19 @@ scheme needs.
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
+from gateway.app.protected_packets import has_package
 from gateway.cli.keys.private import PrivateError, private_text
 from gateway.cli.keys.table import new_keys
 from gateway.core.access.device_keys import DeviceKey, DeviceKeys
+from gateway.core.protection.envelope import SCHEMES
+from gateway.core.protection.schemes import NEEDS_PACKAGE
 from gateway.host.installation import Installation
 from gateway.storage.keys.errors import KeyRefusedError
 from gateway.storage.keys.records import KeyRecords
 
 MISSING_SHOWN_MAX = 3
-PACKAGE = "cryptography"
 
 
 class NoKeyError(Exception):
@@ -47,9 +48,9 @@ def keys_of(file: Path, names: list[str]) -> dict[str, DeviceKey]:
 
 def missing_package(scheme: str) -> str | None:
     """A sentence for the user where what the scheme needs is not installed."""
-    if scheme == "hmac-sha256" or find_spec(PACKAGE) is not None:
+    if SCHEMES[scheme] not in NEEDS_PACKAGE or has_package():
         return None
     return (
-        f"{scheme} needs the package {PACKAGE}; install it with:  "
+        f"{scheme} needs the package cryptography; install it with:  "
         f"{Installation.this().adding('security')}"
     )

@@ -17,6 +17,7 @@ RANDOM_BYTES = 4
 HMAC_SHA256 = 0x00
 AES_CCM_64 = 0x40  # with a key of 128 bits
 AES_CCM_128 = 0x43
+SCHEMES = {"hmac-sha256": HMAC_SHA256, "aes-ccm-64": AES_CCM_64, "aes-ccm-128": AES_CCM_128}
 
 _MATERIAL_BYTES = (0, 2, 4, 12)
 _COUNTER_BYTES = (0, 2, 4)

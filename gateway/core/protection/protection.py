@@ -23,11 +23,9 @@ from gateway.core.clients.token_bucket import TokenBucket
 from gateway.core.drop_reasons import Reason
 from gateway.core.protection.channel import Channel, Memory, Random, Verdict
 from gateway.core.protection.envelope import (
-    AES_CCM_64,
-    AES_CCM_128,
     FIELDS_AT,
     FIELDS_END,
-    HMAC_SHA256,
+    SCHEMES,
     SENDER_AT,
     SENDER_END,
     SHORT_HEAD_BYTES,
@@ -37,7 +35,6 @@ from gateway.core.protection.envelope import (
 from gateway.core.state_records import Change, ProtectionDeleted, ProtectionRecord
 from gateway.frames import ENVELOPE_KIND, Forwarded, MalformedFrame, SearchGw, kind_of
 
-SCHEMES = frozenset({HMAC_SHA256, AES_CCM_64, AES_CCM_128})
 _ENCAPSULATIONS = (ENVELOPE_KIND, Forwarded.KIND)
 _VERDICTS = {
     Verdict.FORGED: Reason.FORGED,
@@ -64,7 +61,7 @@ class ProtectionOptions:
 
     keys: Callable[[], DeviceKeys]
     random: Random
-    schemes: Collection[int] = SCHEMES
+    schemes: Collection[int] = frozenset(SCHEMES.values())
     tag_bytes_min: int = 8
     is_required: Callable[[int], bool] = no_link
     sender_of: Callable[[int, bytes], bytes] = sender_of
