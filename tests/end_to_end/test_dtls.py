@@ -176,15 +176,20 @@ def test_openssl_s_client_with_a_key(gateway: GatewayProcess, suite: str) -> Non
     assert "psk:sensor-s at 127.0.0.1" in gateway.log
 
 
+def by_certificates(port: int, made: Certificates, shown: Path, more: str) -> str:
+    """A listener, with what follows in the table [dtls]. `shown`: the gateway's certificate."""
+    return (
+        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
+        f'[dtls]\ncertificate = "{shown}"\nkey = "{made.key(shown)}"\nca = "{made.authority}"\n'
+        f"{more}"
+    )
+
+
 @needs_openssl
 def test_openssl_s_client_with_a_certificate(broker: Mosquitto, tmp_path: Path) -> None:
     made = Certificates(tmp_path)
     port = free_udp_port()
-    config = (
-        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
-        f'[dtls]\ncertificate = "{made.server}"\nkey = "{made.key(made.server)}"\n'
-        f'ca = "{made.authority}"\nallow = ["cli*"]\n[log]\nlevel = "debug"\n'
-    )
+    config = by_certificates(port, made, made.server, 'allow = ["cli*"]\n[log]\nlevel = "debug"\n')
     with GatewayProcess(tmp_path, broker.url, config) as running:
         running.wait_until_connected()
         shown = ("-cert", made.client, "-key", made.key(made.client), "-CAfile", made.authority)
@@ -210,11 +215,7 @@ def test_files_that_change_are_taken_without_a_signal_and_sessions_go_on(
     shown = tmp_path / "shown.pem"
     shown.write_bytes(made.server.read_bytes())
     made.key(shown).write_bytes(made.key(made.server).read_bytes())
-    config = (
-        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
-        f'[dtls]\ncertificate = "{shown}"\nkey = "{made.key(shown)}"\nca = "{made.authority}"\n'
-        f'[admin]\nlisten = "127.0.0.1:{page}"\n'
-    )
+    config = by_certificates(port, made, shown, f'[admin]\nlisten = "127.0.0.1:{page}"\n')
 
     def connected(name: str) -> tuple[BlockingClient, str]:
         """With the subject of the certificate that the gateway shows."""
@@ -258,11 +259,8 @@ def test_who_is_listed_no_more_loses_the_session_by_the_file_and_by_a_reload(
     made = Certificates(tmp_path)
     port, listed = free_udp_port(), tmp_path / "sensors.txt"
     listed.write_text("# in the garden\nclient\nwell\nuntil-the-reload\n")
-    config = (
-        f'[[udp]]\nlisten = "127.0.0.1:{port}"\nsecurity = "dtls-cert"\n'
-        f'[dtls]\ncertificate = "{made.server}"\nkey = "{made.key(made.server)}"\n'
-        f'ca = "{made.authority}"\nallow = ["no-other"]\nallow_file = "{listed}"\n'
-    )
+    allowed = f'allow = ["no-other"]\nallow_file = "{listed}"\n'
+    config = by_certificates(port, made, made.server, allowed)
     with GatewayProcess(tmp_path, broker.url, config) as running:
         running.wait_until_connected()
         goes_on, _ = certified(port, "a", made, made.client)
