@@ -80,11 +80,12 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test spark-test-if-wanted kafka-test-if-there)
 
-# The same tests on what `tidegate run` takes where it was compiled.
+# The same tests on what `tidegate run` takes where it was compiled, with the allocator that looks
+# whether memory was written to where it is nothing's.
 compiled-test: setup ## the tests of what is compiled, on the compiled modules
 	@form=$$($(BIN)/python -c 'from gateway.host.compiled import found; print(found({})[0].value)'); \
 	if [[ $$form == compiled ]]; then \
-	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" $(SHARED_OUT) $(COMPILED_TESTS) \
+	  PYTHONMALLOC=debug TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" $(SHARED_OUT) $(COMPILED_TESTS) \
 	    $(or $(ARGS),-k "not every_world and not full_of_trouble"); \
 	else echo "The tests on compiled modules were left out, they are $$form"; fi
 
@@ -112,7 +113,7 @@ soak: export TIDEGATE_STARTS = cold
 soak: setup ## the long tests, and bare machines: some hours
 	@$(if $(ARGS),,$(BIN)/python -m tests.home_assistant.installing || [[ $$? == 69 ]]) # its tests are skipped then
 	@$(BIN)/python -m pytest -m soak $(ARGS)
-	@$(if $(ARGS),,PYTHONMALLOC=debug $(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
+	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="-m soak -k every_world")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  $(SHARED_OUT) --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)

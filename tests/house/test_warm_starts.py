@@ -21,11 +21,10 @@ COMMANDS = {
     "an answer": ["--version"],
     "help": ["check", "--help"],
     "a mistake in what is typed": ["nonsense"],
-    "a file from the folder": ["check", "c.toml", "--show"],
+    "a file from the folder, and the environment": ["check", "c.toml", "--show"],
     "a wrong file": ["check", "wrong.toml"],
     "no gateway": ["status", "--set", "admin.listen=127.0.0.1:1"],
     "standard input": ["check", "/dev/stdin"],
-    "the environment": ["check", "c.toml", "--show"],
 }
 
 
